@@ -1,0 +1,779 @@
+/*
+ * agent_jail_ext.c - the story of a run: prepare, fork, confine, block, supervise, conclude.
+ *
+ * The only file that knows Ruby. What it gets from lib/ is validated and plain; what it gives back is an outcome,
+ * [kind, payload, usage], which lib/ turns into a value or an exception. The plain-C parts are in jail.h.
+ */
+#include <ruby.h>
+#include <ruby/thread.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "jail.h"
+
+#define REAP_PATIENCE                                                                              \
+    10.0 /* seconds; a killed process is gone in milliseconds unless the kernel is stuck */
+#define REFUSAL_MAX 4096     /* bytes of words in a frame that refuses the value */
+#define RAISED_MAX (4 << 20) /* bytes of an exception's strings */
+
+enum fork_states {
+    STATE_RETURN = 1,
+    STATE_BREAK,
+    STATE_NEXT,
+    STATE_RETRY,
+    STATE_REDO,
+    STATE_RAISE,
+    STATE_THROW,
+    STATE_FATAL
+};
+
+/* How far the block has come: the same exception means another thing later. */
+enum block_stage { STAGE_BLOCK, STAGE_DUMP, STAGE_DONE };
+
+struct run {
+    VALUE plan, block;
+    struct jail jail;
+    int *keep; /* what jail.descriptors.keep points to */
+    struct process_report *report;
+    struct supervision supervision;
+    int result[2]; /* the pipe: [0] the parent's, [1] the child's */
+    double started;
+    size_t max_result;
+    pid_t child; /* 0: none, or none any more */
+    struct process_end end;
+    enum block_stage stage; /* in the child */
+    VALUE dump, exception;  /* in the child */
+    struct frame_header header;
+    VALUE body; /* a String of header.length bytes */
+};
+
+static VALUE mReport; /* AgentJail::Report, which puts exceptions into strings */
+static ID id_call, id_pack, id_left, id_fork, id_list, id_kill, id_join, id_status;
+
+/* ---- reading the plan ---- */
+
+static VALUE plan_fetch(const struct run *run, const char *name)
+{
+    return rb_hash_fetch(run->plan, ID2SYM(rb_intern(name)));
+}
+
+static uint64_t plan_number(const struct run *run, const char *name)
+{
+    return NUM2ULL(plan_fetch(run, name));
+}
+
+/* ---- prepare: everything that can be done before the fork ---- */
+
+static void fail_call(const char *call, const char *subject)
+{
+    VALUE what = rb_sprintf("%s%s%s%s", call, *subject ? "(" : "", subject, *subject ? ")" : "");
+
+    rb_syserr_fail_str(errno, what);
+}
+
+static void prepare_pipe(struct run *run)
+{
+    if (pipe2(run->result, O_CLOEXEC) != 0)
+        fail_call("pipe2", "");
+    if (fcntl(run->result[0], F_SETFL, O_NONBLOCK) != 0)
+        fail_call("fcntl", "O_NONBLOCK");
+}
+
+/* System paths are granted where they exist; a path that the caller named must exist. */
+static void prepare_grants(struct run *run, VALUE grants, bool named)
+{
+    for (long i = 0; i < RARRAY_LEN(grants); i++) {
+        VALUE grant = RARRAY_AREF(grants, i);
+        VALUE path = RARRAY_AREF(grant, 0);
+        const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path),
+                                            NUM2UINT(RARRAY_AREF(grant, 1)));
+
+        if (failed != NULL && named)
+            rb_syserr_fail_str(errno, rb_sprintf("%" PRIsVALUE " (%s, granting a path to the jail)",
+                                                 path, failed));
+        if (failed != NULL && errno != ENOENT && errno != EACCES && errno != ENOTDIR &&
+            errno != ELOOP)
+            fail_call(failed, RSTRING_PTR(path));
+    }
+}
+
+static void prepare_landlock(struct run *run)
+{
+    const char *failed = landlock_create(&run->jail.landlock, RTEST(plan_fetch(run, "network")));
+
+    if (failed != NULL)
+        fail_call(failed, "");
+    prepare_grants(run, plan_fetch(run, "system_grants"), false);
+    prepare_grants(run, plan_fetch(run, "grants"), true);
+}
+
+/* One filter for each combination of what it depends on, built when it is first wanted. */
+static struct seccomp_program *filter_for(const struct seccomp_options *options)
+{
+    static struct seccomp_program *filters[8];
+    int index = options->network | options->processes << 1 | options->scoped << 2;
+    const char *failed;
+
+    if (filters[index] != NULL)
+        return filters[index];
+    struct seccomp_program *filter = ALLOC(struct seccomp_program);
+    failed = seccomp_build(filter, 0, options);
+    if (failed != NULL) {
+        int error = errno;
+
+        xfree(filter);
+        errno = error;
+        fail_call(failed, "");
+    }
+    return filters[index] = filter;
+}
+
+static void prepare_filter(struct run *run)
+{
+    struct seccomp_options options = {
+        .network = RTEST(plan_fetch(run, "network")),
+        .processes = RTEST(plan_fetch(run, "processes")),
+        .scoped = run->jail.landlock.signals,
+    };
+
+    run->jail.filter = seccomp_available() ? filter_for(&options) : NULL;
+}
+
+static bool is_reserved(int fd)
+{
+    return rb_reserved_fd_p(fd) != 0;
+}
+
+static void prepare_descriptors(struct run *run)
+{
+    VALUE inherit = plan_fetch(run, "inherit");
+    size_t count = 0;
+
+    run->jail.descriptors.null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (run->jail.descriptors.null < 0)
+        fail_call("open", "/dev/null");
+    run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 2);
+    run->keep[count++] = run->result[1];
+    if (run->jail.landlock.fd >= 0)
+        run->keep[count++] = run->jail.landlock.fd;
+    for (long i = 0; i < RARRAY_LEN(inherit); i++)
+        run->keep[count++] = NUM2INT(RARRAY_AREF(inherit, i));
+    run->jail.descriptors.keep = run->keep;
+    run->jail.descriptors.keep_count = count;
+    run->jail.descriptors.reserved = is_reserved;
+}
+
+static void prepare_limits(struct run *run)
+{
+    struct limits *limits = &run->jail.limits;
+    uint64_t inherited = proc_address_space();
+
+    limits->cpu_seconds = plan_number(run, "cpu_seconds");
+    limits->file_size = plan_number(run, "file_size");
+    limits->open_files = plan_number(run, "open_files");
+    if (inherited == 0)
+        rb_raise(rb_eRuntimeError,
+                 "/proc/self/statm cannot be read, so memory_mb cannot be counted beyond it");
+    limits->address_space = inherited + plan_number(run, "memory");
+}
+
+static void prepare(struct run *run)
+{
+    struct supervision *supervision = &run->supervision;
+
+    run->max_result = plan_number(run, "max_result");
+    run->jail.parent = getpid();
+    prepare_pipe(run);
+    prepare_landlock(run);
+    prepare_filter(run);
+    prepare_descriptors(run);
+    prepare_limits(run);
+    supervision->result = run->result[0];
+    supervision->deadline = run->started + NUM2DBL(plan_fetch(run, "timeout"));
+    supervision->cpu_limit = NUM2DBL(plan_fetch(run, "cpu_timeout"));
+    supervision->processors = NUM2INT(plan_fetch(run, "processors"));
+    run->report = process_announce();
+    if (run->report == NULL)
+        fail_call("mmap", "");
+}
+
+/* ---- the child: confine, block, report. Nothing here returns to the caller's frames ---- */
+
+__attribute__((noreturn)) static void leave(const struct run *run, enum frame_kind kind, VALUE body)
+{
+    bool sent = NIL_P(body) ? frame_send(run->result[1], kind, "", 0)
+                            : frame_send(run->result[1], kind, RSTRING_PTR(body),
+                                         (size_t)RSTRING_LEN(body));
+
+    _exit(sent ? 0 : 1);
+}
+
+static void flush_output(void)
+{
+    int state;
+
+    rb_protect(rb_io_flush, rb_stdout, &state);
+    rb_protect(rb_io_flush, rb_stderr, &state);
+    rb_set_errinfo(Qnil);
+}
+
+/* The exception that was raised, or nil when the block was left by break, throw, return or Thread#kill. */
+static VALUE raised(int state)
+{
+    /* in the other states rb_errinfo() is nothing that may be touched */
+    VALUE error = state == STATE_RAISE || state == STATE_FATAL ? rb_errinfo() : Qnil;
+
+    rb_set_errinfo(Qnil);
+    return RTEST(rb_obj_is_kind_of(error, rb_eException)) ? error : Qnil;
+}
+
+static VALUE describe(VALUE argument)
+{
+    struct run *run = (struct run *)argument;
+
+    return rb_funcall(mReport, id_pack, 3, run->exception, run->plan,
+                      run->stage == STAGE_DUMP ? Qtrue : Qfalse);
+}
+
+static VALUE describe_leaving(VALUE state)
+{
+    return rb_funcall(mReport, id_left, 1, state);
+}
+
+static VALUE exit_status(VALUE exception)
+{
+    return rb_funcall(exception, id_status, 0);
+}
+
+__attribute__((noreturn)) static void leave_raised(struct run *run, VALUE exception, int state)
+{
+    VALUE body;
+    int failed;
+
+    if (RTEST(rb_obj_is_kind_of(exception, rb_eNoMemError)))
+        leave(run, FRAME_MEMORY, Qnil);
+    if (RTEST(rb_obj_is_kind_of(exception, rb_eSystemExit))) {
+        VALUE status = rb_protect(exit_status, exception, &failed);
+        _exit(failed == 0 && FIXNUM_P(status) ? FIX2INT(status) : 1);
+    }
+    run->exception = exception;
+    body = NIL_P(exception) ? rb_protect(describe_leaving, INT2FIX(state), &failed)
+                            : rb_protect(describe, (VALUE)run, &failed);
+    if (failed == 0)
+        leave(run, FRAME_RAISED, body);
+    leave(run,
+          RTEST(rb_obj_is_kind_of(raised(failed), rb_eNoMemError)) ? FRAME_MEMORY : FRAME_RAISED,
+          Qnil);
+}
+
+static VALUE block_and_dump(VALUE argument)
+{
+    struct run *run = (struct run *)argument;
+    VALUE value = rb_funcall(run->block, id_call, 0);
+
+    flush_output();
+    run->stage = STAGE_DUMP;
+    run->dump = rb_marshal_dump(value, Qnil);
+    return Qnil;
+}
+
+__attribute__((noreturn)) static void leave_too_large(const struct run *run)
+{
+    char words[128];
+    int length =
+        snprintf(words, sizeof(words), "the value's dump has %ld bytes", RSTRING_LEN(run->dump));
+
+    _exit(frame_send(run->result[1], FRAME_REFUSED, words, (size_t)length) ? 0 : 1);
+}
+
+__attribute__((noreturn)) static void run_block(struct run *run)
+{
+    int state;
+
+    rb_protect(block_and_dump, (VALUE)run, &state);
+    if (state != 0) {
+        VALUE exception = raised(state);
+
+        if (run->stage == STAGE_BLOCK)
+            flush_output();
+        leave_raised(run, exception, state);
+    }
+    if ((size_t)RSTRING_LEN(run->dump) > run->max_result)
+        leave_too_large(run);
+    leave(run, FRAME_VALUE, run->dump);
+}
+
+/* A thread that a fork hook started would go on outside the jail: it was there before the jail closed. */
+static VALUE stop_other_threads(VALUE unused)
+{
+    VALUE threads = rb_funcall(rb_cThread, id_list, 0);
+
+    (void)unused;
+    for (long i = 0; i < RARRAY_LEN(threads); i++) {
+        VALUE thread = RARRAY_AREF(threads, i);
+
+        if (thread == rb_thread_current())
+            continue;
+        rb_funcall(thread, id_kill, 0);
+        rb_funcall(thread, id_join, 0);
+    }
+    return Qnil;
+}
+
+static VALUE words_of(VALUE exception)
+{
+    return rb_sprintf("%" PRIsVALUE ": %" PRIsVALUE, rb_obj_class(exception), exception);
+}
+
+/* What Ruby raised while the jail was being set up, told to the parent. */
+__attribute__((noreturn)) static void fail_raised(struct run *run, const char *step, int state)
+{
+    VALUE exception = raised(state);
+    int failed;
+    VALUE words = NIL_P(exception) ? Qnil : rb_protect(words_of, exception, &failed);
+
+    if (NIL_P(exception) || failed != 0)
+        process_fail(run->report, step, 0, "an exception that cannot be described");
+    rb_str_cat(words, "", 1);
+    process_fail(run->report, step, 0, RSTRING_PTR(words));
+}
+
+/* The child must end in _exit: whoever comes to the end of the process (a fiber that was left, a thread) ends here. */
+static struct run
+    *this_run; /* in the child only: Ruby would mark a pointer that it is handed as an object */
+
+static void guard_exit(VALUE unused)
+{
+    (void)unused;
+    this_run->stage = STAGE_BLOCK;
+    leave_raised(this_run, Qnil, STATE_THROW);
+}
+
+__attribute__((noreturn)) static void be_the_child(struct run *run, int fork_state)
+{
+    const char *failed;
+    int state;
+
+    if (fork_state != 0)
+        fail_raised(run, "a Process._fork hook", fork_state);
+    this_run = run;
+    rb_set_end_proc(guard_exit, Qnil);
+    rb_protect(stop_other_threads, Qnil, &state);
+    if (state != 0)
+        fail_raised(run, "stopping the threads of a fork hook", state);
+    failed = confine(&run->jail);
+    if (failed != NULL)
+        process_fail(run->report, failed, errno, "");
+    atomic_store(&run->report->stage, PROCESS_CONFINED);
+    process_report_free(run->report);
+    run_block(run);
+}
+
+/* ---- fork ---- */
+
+static VALUE call_fork(VALUE unused)
+{
+    (void)unused;
+    return rb_funcall(rb_mProcess, id_fork, 0);
+}
+
+/*
+ * Through Process.fork, so that every library's fork hook runs. Who is who is told by getpid(): a hook may raise on
+ * either side. The report knows the child even then.
+ */
+static void fork_child(struct run *run)
+{
+    int state;
+    VALUE child = rb_protect(call_fork, Qnil, &state);
+
+    if (getpid() != run->jail.parent)
+        be_the_child(run, state);
+    run->child = process_child(run->report, state == 0 ? NUM2PIDT(child) : 0);
+    if (state != 0)
+        rb_jump_tag(state);
+}
+
+/* ---- supervise: until the frame is whole, the child has ended, or a limit is reached ---- */
+
+static void *supervise_without_gvl(void *argument)
+{
+    struct supervision *supervision = argument;
+    enum supervise_event event;
+
+    while ((event = supervise_advance(supervision)) == SUPERVISE_PENDING)
+        if (!supervise_sleep(supervision))
+            break; /* a signal: Ruby looks for interrupts and calls again */
+    return (void *)(uintptr_t)event;
+}
+
+static enum supervise_event receive(struct run *run, char *buffer, size_t length)
+{
+    enum supervise_event event;
+
+    run->supervision.buffer = buffer;
+    run->supervision.length = length;
+    run->supervision.got = 0;
+    do {
+        event = (enum supervise_event)(uintptr_t)rb_thread_call_without_gvl(
+            supervise_without_gvl, &run->supervision, RUBY_UBF_IO, NULL);
+    } while (event == SUPERVISE_PENDING);
+    return event;
+}
+
+static size_t longest_body(const struct run *run)
+{
+    switch (run->header.kind) {
+    case FRAME_VALUE:
+        return run->max_result;
+    case FRAME_RAISED:
+        return RAISED_MAX;
+    case FRAME_REFUSED:
+        return REFUSAL_MAX;
+    default:
+        return 0;
+    }
+}
+
+static bool header_is_sound(const struct run *run)
+{
+    return run->header.magic == FRAME_MAGIC && run->header.kind >= FRAME_VALUE &&
+           run->header.kind <= FRAME_MEMORY;
+}
+
+/* A String big enough never to be embedded: what it holds does not move while the GVL is released. */
+static VALUE buffer_of(size_t length)
+{
+    return rb_str_buf_new((long)(length < 4096 ? 4096 : length));
+}
+
+static VALUE outcome(const struct run *run, const char *kind, VALUE payload)
+{
+    VALUE end = run->end.known ? rb_ary_new_from_args(2, INT2FIX(run->end.signal),
+                                                      INT2FIX(run->end.exit_status))
+                               : Qnil;
+    VALUE cpu = run->end.cpu < 0 ? Qnil : DBL2NUM(run->end.cpu);
+    VALUE rss = run->end.max_rss_kb < 0 ? Qnil : LONG2NUM(run->end.max_rss_kb);
+
+    return rb_ary_new_from_args(
+        4, ID2SYM(rb_intern(kind)), payload, end,
+        rb_ary_new_from_args(3, DBL2NUM(process_clock() - run->started), cpu, rss));
+}
+
+/* ---- conclude: the true cause ---- */
+
+struct reaping {
+    struct run *run;
+    bool done;
+};
+
+static void *reap_without_gvl(void *argument)
+{
+    struct reaping *reaping = argument;
+    struct run *run = reaping->run;
+
+    if (!process_reap(run->child, run->supervision.pidfd, REAP_PATIENCE, &run->end))
+        process_reap_later(run->child);
+    reaping->done = true;
+    return NULL;
+}
+
+/* Kills the child and all that it started, and reaps it. Raises nothing, so that it can be part of an ensure. */
+static void end_child(struct run *run)
+{
+    struct reaping reaping = {.run = run};
+
+    if (run->child == 0)
+        return;
+    process_kill_tree(run->child, run->supervision.pidfd);
+    rb_thread_call_without_gvl2(reap_without_gvl, &reaping, NULL, NULL);
+    if (!reaping.done) /* an interrupt is pending, and Ruby would rather look at that first */
+        reap_without_gvl(&reaping);
+    run->child = 0;
+}
+
+static VALUE conclude_ended(struct run *run)
+{
+    const struct process_report *report = run->report;
+
+    switch (atomic_load(&report->stage)) {
+    case PROCESS_CONFINED:
+        return outcome(run, "ended", Qnil);
+    case PROCESS_FAILED:
+        return outcome(run, "setup",
+                       rb_ary_new_from_args(3, rb_str_new_cstr(report->call),
+                                            INT2FIX(report->error),
+                                            rb_str_new_cstr(report->detail)));
+    default:
+        return outcome(
+            run, "setup",
+            rb_ary_new_from_args(3, rb_str_new_cstr("the child"), INT2FIX(0),
+                                 rb_str_new_cstr("it ended before the jail was closed")));
+    }
+}
+
+static VALUE conclude_without_frame(struct run *run, enum supervise_event event)
+{
+    end_child(run);
+    switch (event) {
+    case SUPERVISE_WALL:
+        return outcome(run, "wall", Qnil);
+    case SUPERVISE_CPU:
+        return outcome(run, "cpu", Qnil);
+    default:
+        return conclude_ended(run);
+    }
+}
+
+static VALUE refused(struct run *run, const char *words)
+{
+    end_child(run);
+    return outcome(run, "refused", rb_str_new_cstr(words));
+}
+
+static VALUE check_value(struct run *run);
+
+static VALUE conclude_frame(struct run *run)
+{
+    end_child(run);
+    switch (run->header.kind) {
+    case FRAME_VALUE:
+        return check_value(run);
+    case FRAME_RAISED:
+        return outcome(run, "raised", run->body);
+    case FRAME_REFUSED:
+        return outcome(run, "refused", run->body);
+    default:
+        return outcome(run, "memory", Qnil);
+    }
+}
+
+static VALUE supervise(struct run *run)
+{
+    enum supervise_event event = receive(run, (char *)&run->header, sizeof(run->header));
+
+    if (event != SUPERVISE_DONE)
+        return conclude_without_frame(run, event);
+    if (!header_is_sound(run))
+        return refused(run, "the frame is not one that the jail sends");
+    if (run->header.length > longest_body(run))
+        return refused(run, "the frame announces more bytes than are allowed");
+    run->body = buffer_of(run->header.length);
+    event = receive(run, RSTRING_PTR(run->body), run->header.length);
+    if (event != SUPERVISE_DONE)
+        return conclude_without_frame(run, event);
+    rb_str_set_len(run->body, (long)run->header.length);
+    return conclude_frame(run);
+}
+
+/* ---- the gate ---- */
+
+static struct result_permit *read_permits(VALUE permits, VALUE *holder)
+{
+    struct result_permit *read =
+        rb_alloc_tmp_buffer2(holder, RARRAY_LEN(permits) + 1, sizeof(*read));
+
+    for (long i = 0; i < RARRAY_LEN(permits); i++) {
+        VALUE permit = RARRAY_AREF(permits, i);
+        VALUE name = RARRAY_AREF(permit, 0);
+
+        read[i].name = StringValueCStr(name);
+        read[i].length = (size_t)RSTRING_LEN(name);
+        read[i].forms = NUM2UINT(RARRAY_AREF(permit, 1));
+    }
+    return read;
+}
+
+static const char **read_names(VALUE names, VALUE *holder)
+{
+    const char **read = rb_alloc_tmp_buffer2(holder, RARRAY_LEN(names) + 1, sizeof(*read));
+
+    for (long i = 0; i < RARRAY_LEN(names); i++) {
+        VALUE name = RARRAY_AREF(names, i);
+        read[i] = StringValueCStr(name);
+    }
+    return read;
+}
+
+/* nil when the gate accepts the bytes, else why not. */
+static VALUE refusal(VALUE bytes, VALUE permits, VALUE encodings)
+{
+    VALUE permits_holder, encodings_holder;
+    struct result_refusal why;
+    struct result_policy policy = {
+        .permits = read_permits(permits, &permits_holder),
+        .permit_count = (size_t)RARRAY_LEN(permits),
+        .encodings = read_names(encodings, &encodings_holder),
+        .encoding_count = (size_t)RARRAY_LEN(encodings),
+    };
+    bool accepted = result_check((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes),
+                                 &policy, &why);
+
+    rb_free_tmp_buffer(&permits_holder);
+    rb_free_tmp_buffer(&encodings_holder);
+    RB_GC_GUARD(permits);
+    RB_GC_GUARD(encodings);
+    RB_GC_GUARD(bytes);
+    return accepted ? Qnil : rb_str_new_cstr(why.reason);
+}
+
+static VALUE check_value(struct run *run)
+{
+    VALUE why = refusal(run->body, plan_fetch(run, "permits"), plan_fetch(run, "encodings"));
+
+    return NIL_P(why) ? outcome(run, "value", run->body) : outcome(run, "refused", why);
+}
+
+/* ---- the story ---- */
+
+static void close_descriptor(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+static VALUE story(VALUE argument)
+{
+    struct run *run = (struct run *)argument;
+
+    prepare(run);
+    fork_child(run);
+    close_descriptor(&run->result[1]);
+    run->supervision.pid = run->child;
+    run->supervision.pidfd = process_open(run->child);
+    return supervise(run);
+}
+
+static VALUE clean_up(VALUE argument)
+{
+    struct run *run = (struct run *)argument;
+
+    end_child(run);
+    close_descriptor(&run->result[0]);
+    close_descriptor(&run->result[1]);
+    close_descriptor(&run->supervision.pidfd);
+    close_descriptor(&run->jail.landlock.fd);
+    close_descriptor(&run->jail.descriptors.null);
+    process_report_free(run->report);
+    xfree(run->keep);
+    return Qnil;
+}
+
+/*
+ * call-seq: Native.run(plan, block) -> [kind, payload, end, usage]
+ *
+ * Runs `block` in a jail that `plan` (see AgentJail::Plan) describes.
+ */
+static VALUE native_run(VALUE self, VALUE plan, VALUE block)
+{
+    struct run run = {
+        .plan = plan,
+        .block = block,
+        .started = process_clock(),
+        .result = {-1, -1},
+        .supervision = {.pidfd = -1},
+        .jail = {.landlock = {.fd = -1}, .descriptors = {.null = -1}},
+        .body = Qnil,
+        .dump = Qnil,
+        .exception = Qnil,
+    };
+
+    (void)self;
+    process_reap_left();
+    return rb_ensure(story, (VALUE)&run, clean_up, (VALUE)&run);
+}
+
+/* call-seq: Native.refusal(bytes, permits, encodings) -> nil or a String that says why the gate refuses the bytes */
+static VALUE native_refusal(VALUE self, VALUE bytes, VALUE permits, VALUE encodings)
+{
+    (void)self;
+    Check_Type(bytes, T_STRING);
+    Check_Type(permits, T_ARRAY);
+    Check_Type(encodings, T_ARRAY);
+    return refusal(bytes, permits, encodings);
+}
+
+/* call-seq: Native.landlock_abi -> Integer, 0 when the kernel has none */
+static VALUE native_landlock_abi(VALUE self)
+{
+    (void)self;
+    return INT2FIX(landlock_abi());
+}
+
+static uint32_t audit_arch_of(VALUE name)
+{
+    if (strcmp(StringValueCStr(name), "x86_64") == 0)
+        return AUDIT_ARCH_X86_64;
+    if (strcmp(StringValueCStr(name), "aarch64") == 0)
+        return AUDIT_ARCH_AARCH64;
+    rb_raise(rb_eArgError, "no filter for %" PRIsVALUE, name);
+}
+
+/* call-seq: Native.filter(arch, network, processes, scoped) -> [instructions, patched indices] */
+static VALUE native_filter(VALUE self, VALUE arch, VALUE network, VALUE processes, VALUE scoped)
+{
+    struct seccomp_options options = {
+        .network = RTEST(network), .processes = RTEST(processes), .scoped = RTEST(scoped)};
+    struct seccomp_program program;
+    const char *failed = seccomp_build(&program, audit_arch_of(arch), &options);
+    VALUE patches = rb_ary_new();
+
+    (void)self;
+    if (failed != NULL)
+        fail_call(failed, "");
+    for (int i = 0; i < program.patch_count; i++)
+        rb_ary_push(patches, INT2FIX(program.patches[i]));
+    return rb_assoc_new(rb_str_new((const char *)program.instructions,
+                                   program.length * (long)sizeof(program.instructions[0])),
+                        patches);
+}
+
+/* call-seq: Native.syscalls(arch) -> [[number, name, verdict], ...], sorted by number */
+static VALUE native_syscalls(VALUE self, VALUE arch)
+{
+    uint32_t audit_arch = audit_arch_of(arch);
+    VALUE rows = rb_ary_new();
+    size_t count;
+    const struct seccomp_row *row = seccomp_table(&count);
+
+    (void)self;
+    for (; count > 0; count--, row++)
+        if (seccomp_number(row, audit_arch) >= 0)
+            rb_ary_push(rows,
+                        rb_ary_new_from_args(3, INT2FIX(seccomp_number(row, audit_arch)),
+                                             rb_str_new_cstr(row->name),
+                                             rb_str_new_cstr(seccomp_verdict_name(row->verdict))));
+    return rb_ary_sort_bang(rows);
+}
+
+RUBY_FUNC_EXPORTED void Init_agent_jail_ext(void);
+
+void Init_agent_jail_ext(void)
+{
+    VALUE mAgentJail = rb_define_module("AgentJail");
+    VALUE mNative = rb_define_module_under(mAgentJail, "Native");
+    const char *failed = process_install_fork_handlers();
+
+    if (failed != NULL)
+        fail_call(failed, "");
+    mReport = rb_const_get(mAgentJail, rb_intern("Report"));
+    rb_gc_register_mark_object(mReport);
+    id_call = rb_intern("call");
+    id_pack = rb_intern("pack");
+    id_left = rb_intern("left");
+    id_fork = rb_intern("fork");
+    id_list = rb_intern("list");
+    id_kill = rb_intern("kill");
+    id_join = rb_intern("join");
+    id_status = rb_intern("status");
+    rb_define_singleton_method(mNative, "run", native_run, 2);
+    rb_define_singleton_method(mNative, "refusal", native_refusal, 3);
+    rb_define_singleton_method(mNative, "filter", native_filter, 4);
+    rb_define_singleton_method(mNative, "syscalls", native_syscalls, 1);
+    rb_define_singleton_method(mNative, "landlock_abi", native_landlock_abi, 0);
+}

@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+require "mkmf"
+
+# The extension is what the jail is made of, so a platform that cannot jail gets an empty Makefile: the gem installs,
+# and AgentJail.run does what on_unsupported says.
+def skip(reason)
+  message "agent_jail: #{reason}; no native extension is built\n"
+  File.write("Makefile", dummy_makefile($srcdir).join)
+  exit
+end
+
+skip "#{RUBY_ENGINE} cannot fork" unless RUBY_ENGINE == "ruby"
+skip "#{RUBY_PLATFORM} is not supported" unless RUBY_PLATFORM.include?("linux")
+
+# Sources per platform are listed here, so that no file asks where it is.
+common = %w[agent_jail_ext frame limits process result supervise]
+linux = %w[capabilities confine descriptors landlock proc seccomp syscalls threads]
+
+$srcs = (common + linux).map { |name| "#{name}.c" }
+
+append_cflags(%w[-std=c11 -fvisibility=hidden -Wall -Wextra -Wmissing-prototypes -Wconversion])
+append_cflags("-Werror") if ENV["AGENT_JAIL_STRICT"]
+append_cppflags("-D_GNU_SOURCE")
+
+create_makefile("agent_jail/agent_jail_ext")

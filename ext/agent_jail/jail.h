@@ -1,0 +1,351 @@
+/*
+ * jail.h - what the parts of the extension offer each other, a section per file.
+ *
+ * Only agent_jail_ext.c knows Ruby. Everything declared here is plain C, takes plain values that somebody has
+ * validated, and can be tested without Ruby.
+ *
+ * How failure is told: a function that returns `const char *` returns NULL when it succeeded, else the name of the
+ * call that failed, with errno set. These failures mean "the jail broke", never "the jailed code broke".
+ *
+ * Who may call what: "parent" functions run before the fork and may allocate; "child" functions run between fork and
+ * block, in a process with one thread, and neither allocate nor touch stdio.
+ */
+#ifndef AGENT_JAIL_H
+#define AGENT_JAIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct seccomp_program;
+
+/* ---- process.c: a child's identity, its end, and what it used ---- */
+
+/*
+ * The page that parent and child share from before the fork until the jail closes; the child unmaps it before the
+ * block runs. It tells the parent who the child is even when a Process._fork hook raised, and how far the child came.
+ */
+enum process_stage {
+    PROCESS_FORKING = 0, /* the child has not run yet */
+    PROCESS_SETTING_UP,  /* hooks and confinement */
+    PROCESS_FAILED,      /* `call`, `error` and `detail` say what broke; the child is gone or going */
+    PROCESS_CONFINED,    /* the jail is closed: from here on it is the block's doing */
+};
+
+struct process_report {
+    _Atomic pid_t pid;
+    _Atomic int stage;
+    int error;         /* errno of the failed call; 0: not a system call */
+    char call[64];     /* the call, or the step, that failed */
+    char detail[1024]; /* what else there is to say, or empty */
+};
+
+/* How a child ended. */
+struct process_end {
+    bool known;      /* false: somebody else reaped it and the kernel does not tell */
+    int signal;      /* the signal that killed it, or 0 */
+    int exit_status; /* when signal is 0 */
+    double cpu;      /* seconds of CPU time, its reaped children's included; negative: not known */
+    long max_rss_kb; /* negative: not known */
+};
+
+/* parent, once: what the child does first of all in every fork that a run started. */
+const char *process_install_fork_handlers(void);
+
+/* parent: maps a report and makes the next fork of this thread a jail's; NULL with errno set when it cannot. */
+struct process_report *process_announce(void);
+/* parent, after that fork: the child's number, or 0 when there is none. `known` is what fork returned, or 0 when a fork
+ * hook raised instead: then the report tells. */
+pid_t process_child(const struct process_report *report, pid_t known);
+/* both: unmaps the report. */
+void process_report_free(struct process_report *report);
+
+/* child: notes the failure for the parent; never returns. */
+void process_fail(struct process_report *report, const char *call, int error, const char *detail)
+    __attribute__((noreturn));
+
+/* parent: a descriptor that stands for the process, or -1 where the kernel has none. */
+int process_open(pid_t pid);
+/* parent: SIGKILL to the child and to all in its group. Call before the child is reaped. */
+void process_kill_tree(pid_t pid, int pidfd);
+/* parent: true once the child has ended (it may still wait to be reaped). Does not block. */
+bool process_ended(pid_t pid, int pidfd);
+/* parent: reaps a child that was killed or has ended. Waits up to `patience` seconds; false: it is not gone yet. */
+bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end);
+/* parent: a child that was killed and is not gone yet is reaped by a later call. */
+void process_reap_later(pid_t pid);
+void process_reap_left(void);
+/* parent: seconds of CPU time the child's threads have used, or negative when it cannot be known. */
+double process_cpu(pid_t pid);
+/* Seconds on the monotonic clock. */
+double process_clock(void);
+
+/* ---- proc.c: what /proc tells, read without malloc or stdio ---- */
+
+/* Calls `visit` for each entry of an open directory that is a number (/proc/self/fd, /proc/self/task) until it says
+ * false. The directory's own descriptor is among those of /proc/self/fd. */
+const char *proc_each_number(int directory, bool (*visit)(int number, void *argument), void *argument);
+/* Bytes of address space this process has; 0 when it cannot be known. */
+uint64_t proc_address_space(void);
+
+/* ---- limits.c: resource limits ---- */
+
+struct limits {
+    uint64_t address_space; /* bytes, what was inherited included; 0: no limit */
+    uint64_t cpu_seconds;   /* whole seconds; the parent enforces the fraction */
+    uint64_t file_size;     /* bytes; 0: no limit */
+    uint64_t open_files;    /* beyond the highest inherited descriptor; 0: no limit */
+};
+
+/* child */
+const char *limits_apply(const struct limits *limits, int highest_descriptor);
+
+/* ---- descriptors.c: what was open in the parent is dead in the child ---- */
+
+struct descriptors {
+    int null;              /* /dev/null, opened read-only */
+    const int *keep;       /* sorted or not; these stay as they are */
+    size_t keep_count;
+    bool (*reserved)(int); /* the runtime's own descriptors */
+};
+
+/*
+ * child: stdin becomes /dev/null; every descriptor above 2 that is neither kept nor reserved becomes /dev/null too,
+ * so that its number is not reused while an object in the child still believes it to be its own. Returns through
+ * `highest` the highest descriptor seen.
+ */
+const char *descriptors_deaden(const struct descriptors *descriptors, int *highest);
+
+/* ---- capabilities.c: what root may still do ---- */
+
+/* child, per thread: keeps CAP_DAC_OVERRIDE alone, and nothing that could come back. */
+const char *capabilities_drop(void);
+
+/* ---- landlock.c: which paths may be used, and how ---- */
+
+enum landlock_access {
+    LANDLOCK_READ = 1 << 0,
+    LANDLOCK_WRITE = 1 << 1,   /* read is not implied */
+    LANDLOCK_EXECUTE = 1 << 2,
+    LANDLOCK_DEVICE = 1 << 3,  /* ioctl on a device */
+};
+
+#define LANDLOCK_ABI_NEWEST 10
+
+struct landlock {
+    int fd;             /* the ruleset, or -1: the kernel has no Landlock */
+    int abi;
+    uint64_t handled;   /* file rights that are denied unless granted */
+    bool signals;       /* signals reach only processes of the same jail */
+};
+
+/* The ABI that this kernel speaks; 0: none. */
+int landlock_abi(void);
+/* parent: an empty ruleset with every right of the kernel's ABI in it. */
+const char *landlock_create(struct landlock *landlock, bool network);
+/* parent and child: grants `access` (enum landlock_access) beneath a path, or on a single file. */
+const char *landlock_grant(const struct landlock *landlock, const char *path, unsigned access);
+/* child, per thread: enforces the ruleset. Needs no_new_privs. */
+const char *landlock_enforce(const struct landlock *landlock);
+
+/* ---- confine.c: the steps that close the jail ---- */
+
+struct jail {
+    pid_t parent;
+    struct limits limits;
+    struct descriptors descriptors;
+    struct landlock landlock;
+    struct seccomp_program *filter; /* NULL: the kernel takes none */
+    int highest_descriptor;         /* set on the way */
+};
+
+/* child: walks the steps. Returns the failed call's name with errno set, or NULL when the jail is closed. */
+const char *confine(struct jail *jail);
+
+/* ---- threads.c: every thread of the child is confined, or none is ---- */
+
+/* child: runs `apply` on every other thread of the process too. */
+const char *threads_apply(const char *(*apply)(void *), void *argument);
+
+/* ---- frame.c: the channel between child and parent ---- */
+
+enum frame_kind {
+    FRAME_VALUE = 1, /* a Marshal dump */
+    FRAME_RAISED,    /* an exception, as strings */
+    FRAME_REFUSED,   /* the value cannot be sent: why, as a string */
+    FRAME_MEMORY,    /* NoMemoryError, with nothing more: there was no memory to say more */
+};
+
+#define FRAME_MAGIC 0x4c4a4741u
+
+struct frame_header {
+    uint32_t magic;
+    uint32_t kind;
+    uint64_t length; /* of the body, in bytes */
+};
+
+/* child: sends a frame whole, or returns false with errno set. */
+bool frame_send(int fd, enum frame_kind kind, const void *body, size_t length);
+
+/* ---- supervise.c: waiting for bytes, the child's end, or a deadline ---- */
+
+enum supervise_event {
+    SUPERVISE_PENDING, /* nothing yet */
+    SUPERVISE_DONE,    /* the bytes that were asked for are there */
+    SUPERVISE_ENDED,   /* the child ended without sending them */
+    SUPERVISE_WALL,    /* the deadline is over */
+    SUPERVISE_CPU,     /* the CPU time is used up */
+};
+
+struct supervision {
+    int result; /* the pipe's reading end, non-blocking */
+    bool closed; /* nobody can write to it any more */
+    pid_t pid;
+    int pidfd;
+    double deadline;  /* on process_clock() */
+    double cpu_limit; /* seconds */
+    double next_look; /* when the CPU clock is read next */
+    int processors;
+    char *buffer; /* where the bytes go */
+    size_t length, got;
+};
+
+/* parent: takes what is there and looks at the clocks; never blocks. */
+enum supervise_event supervise_advance(struct supervision *supervision);
+/* Seconds until supervise_advance wants to be called again even when nothing happened. */
+double supervise_patience(const struct supervision *supervision);
+/* parent: sleeps until something may have happened. False: a signal arrived. */
+bool supervise_sleep(const struct supervision *supervision);
+
+/* ---- result.c: the gate. What may be handed to Marshal.load, decided on the bytes alone ---- */
+
+/*
+ * The wire forms in which Marshal names a class. A class is permitted per form, since each form runs other code of
+ * the class when it is loaded.
+ */
+enum result_form {
+    RESULT_OBJECT = 1 << 0,     /* o: allocate, set instance variables */
+    RESULT_STRUCT = 1 << 1,     /* S: Struct and Data */
+    RESULT_SUBCLASS = 1 << 2,   /* C: a subclass of String, Array or Hash */
+    RESULT_USER_DEFINED = 1 << 3, /* u: Class._load(String) */
+    RESULT_USER_MARSHAL = 1 << 4, /* U: object.marshal_load(data) */
+};
+
+/* A class that the caller permits beside the plain types: its full name and the forms it may come in. */
+struct result_permit {
+    const char *name;
+    size_t length;
+    unsigned forms;
+};
+
+struct result_policy {
+    const struct result_permit *permits;
+    size_t permit_count;
+    const char *const *encodings; /* names of the encodings that are built in; others are refused */
+    size_t encoding_count;
+};
+
+/* Why a result was refused, in words that can follow "the result was refused: ". */
+struct result_refusal {
+    char reason[192];
+    size_t offset; /* of the byte that was refused */
+};
+
+/*
+ * parent: true when `bytes` is exactly one Marshal 4.8 document that holds nothing but plain values and permitted
+ * classes, nested no deeper than RESULT_DEPTH_MAX. On false, `refusal` says why.
+ */
+#define RESULT_DEPTH_MAX 500
+bool result_check(const uint8_t *bytes, size_t length, const struct result_policy *policy,
+                  struct result_refusal *refusal);
+
+/* ---- syscalls.c: every system call, and what the jail does with it ---- */
+
+/* The verdicts. "Refused" names the errno, chosen so that the class of the error is certain in Ruby. */
+enum seccomp_verdict {
+    SECCOMP_ALLOW,       /* allowed */
+    SECCOMP_ABSENT,      /* ENOSYS: as if the kernel did not have it, so that callers fall back */
+    SECCOMP_PRIVILEGE,   /* EPERM: what an administrator does to the host */
+    SECCOMP_OTHERS,      /* EPERM: reaches into other processes, or shares with them by name */
+    SECCOMP_SESSION,     /* EPERM: leaves the process group, by which the whole tree is killed */
+    SECCOMP_METADATA,    /* EACCES: modes, owners, times, attributes and watches, which Landlock does not govern */
+    SECCOMP_XATTR,       /* EOPNOTSUPP: reads extended attributes of a path, which Landlock does not govern */
+    SECCOMP_TRUNCATE,    /* EACCES unless `scoped`: Landlock governs it from ABI 3 on, and `scoped` proves ABI 6 */
+    SECCOMP_OPEN,        /* EACCES for setuid and setgid modes, and for truncating what is opened to be read */
+    SECCOMP_OPENAT,      /* the same, an argument later */
+    SECCOMP_CREATE,      /* EACCES for setuid and setgid modes */
+    SECCOMP_CREATEAT,    /* the same, an argument later */
+    SECCOMP_NETWORK,     /* ENETUNREACH unless `network` */
+    SECCOMP_SOCKET,      /* ENETUNREACH unless `network`; then Unix, IP and routing netlink, else EAFNOSUPPORT */
+    SECCOMP_SOCKETPAIR,  /* Unix only; without `network` no datagrams either: those can be sent to an address */
+    SECCOMP_SENDTO,      /* ENETUNREACH for sending to an address, unless `network` */
+    SECCOMP_PROCESS,     /* EPERM unless `processes` */
+    SECCOMP_CLONE,       /* threads; with `processes` also processes; EPERM for namespaces and foreign parents */
+    SECCOMP_KILL,        /* EPERM unless to itself or its group; anyone Landlock lets with `processes` */
+    SECCOMP_TGKILL,      /* EPERM unless to itself; anyone Landlock lets with `processes` */
+    SECCOMP_TKILL,       /* EPERM unless to its first thread; anyone Landlock lets */
+    SECCOMP_PIDFD,       /* EPERM unless `processes`, and Landlock confines signals */
+    SECCOMP_SELF,        /* EPERM unless for itself */
+    SECCOMP_SETPRIORITY, /* EPERM unless for itself */
+    SECCOMP_IOPRIO,      /* EPERM unless for itself */
+    SECCOMP_IOCTL,       /* EPERM unless one of the requests listed in seccomp.c */
+    SECCOMP_FCNTL,       /* EPERM unless one of the commands listed in seccomp.c */
+    SECCOMP_PRCTL,       /* EPERM or, where unknown, EINVAL unless one of the options listed in seccomp.c */
+    SECCOMP_PERSONALITY, /* EPERM unless it asks, or sets what is the default */
+};
+
+/* One system call: its numbers (-1: the architecture has none) and its verdict. */
+struct seccomp_row {
+    const char *name;
+    int16_t x86_64, aarch64;
+    enum seccomp_verdict verdict;
+};
+
+/* Every row, grouped by what the calls are for. */
+const struct seccomp_row *seccomp_table(size_t *count);
+
+/* ---- seccomp.c: the filter over system calls ---- */
+
+#define SECCOMP_LENGTH_MAX 512
+#define SECCOMP_PATCH_MAX 32
+
+/* What a run opens in the filter. */
+struct seccomp_options {
+    bool network;   /* sockets of any family, not only socketpair(AF_UNIX) */
+    bool processes; /* fork, exec, and signals to the jail's own children */
+    bool scoped;    /* Landlock confines signals to the jail (ABI 6), so the filter need not */
+};
+
+/* The layout of struct sock_filter, without its header. */
+struct seccomp_instruction {
+    uint16_t code;
+    uint8_t jt, jf;
+    uint32_t k;
+};
+
+/* A built filter. `patches` are the instructions whose constant becomes the child's own process id. */
+struct seccomp_program {
+    struct seccomp_instruction instructions[SECCOMP_LENGTH_MAX];
+    uint16_t length;
+    uint16_t patches[SECCOMP_PATCH_MAX];
+    uint16_t patch_count;
+};
+
+/* parent: builds the filter for `audit_arch` (AUDIT_ARCH_X86_64 or AUDIT_ARCH_AARCH64; 0: the one compiled for). */
+const char *seccomp_build(struct seccomp_program *program, uint32_t audit_arch,
+                          const struct seccomp_options *options);
+
+/* child: puts the filter on every thread of the process, with its own process id patched in. Needs no_new_privs. */
+const char *seccomp_apply(struct seccomp_program *program, pid_t self);
+
+/* The number of `row` on `audit_arch`, or -1. */
+int seccomp_number(const struct seccomp_row *row, uint32_t audit_arch);
+
+/* The verdict's name, such as "allow" or "setpriority", for the reference document. */
+const char *seccomp_verdict_name(enum seccomp_verdict verdict);
+
+/* True when this kernel takes filters. */
+bool seccomp_available(void);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * limits.c - resource limits.
+ */
+#include "jail.h"
+
+#include <stdbool.h>
+#include <sys/resource.h>
+
+/* Lowers a limit, never raises one: soft and hard are clamped to the hard limit that the parent already had. */
+static bool lower(int resource, uint64_t soft, uint64_t hard)
+{
+    struct rlimit now, wanted;
+
+    if (getrlimit(resource, &now) != 0)
+        return false;
+    wanted.rlim_max = hard < now.rlim_max ? (rlim_t)hard : now.rlim_max;
+    wanted.rlim_cur = soft < wanted.rlim_max ? (rlim_t)soft : wanted.rlim_max;
+    return setrlimit(resource, &wanted) == 0;
+}
+
+const char *limits_apply(const struct limits *limits, int highest_descriptor)
+{
+    uint64_t files = (uint64_t)highest_descriptor + 1 + limits->open_files;
+
+    if (!lower(RLIMIT_CORE, 0, 0)) /* a core file would hold the parent's secrets */
+        return "setrlimit(RLIMIT_CORE)";
+    if (limits->file_size != 0 && !lower(RLIMIT_FSIZE, limits->file_size, limits->file_size))
+        return "setrlimit(RLIMIT_FSIZE)";
+    if (limits->open_files != 0 && !lower(RLIMIT_NOFILE, files, files))
+        return "setrlimit(RLIMIT_NOFILE)";
+    /* soft below hard: SIGXCPU comes first, and SIGKILL a second later for who ignores it */
+    if (!lower(RLIMIT_CPU, limits->cpu_seconds, limits->cpu_seconds + 1))
+        return "setrlimit(RLIMIT_CPU)";
+    if (limits->address_space != 0 &&
+        !lower(RLIMIT_AS, limits->address_space, limits->address_space))
+        return "setrlimit(RLIMIT_AS)";
+    return NULL;
+}

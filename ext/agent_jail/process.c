@@ -1,0 +1,284 @@
+/*
+ * process.c - a jailed child's identity, its end, and what it used.
+ */
+#include "jail.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+/* A child that was forked says its number as soon as it runs at all; a machine may be slow to let it, in seconds. */
+#define CHILD_PATIENCE 10.0
+
+/* Real-time signals have no handlers but those that C libraries gave them for their own use. */
+#define STANDARD_SIGNALS 31
+
+/* Children that the kernel could not end in time (a call stuck in a dead file server): reaped when they have. */
+#define LEFT_MAX 64
+
+#define PIDFD_SIGNAL_GROUP (1u << 2) /* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
+
+/* The report of the run whose fork is under way in this thread, and whether there has been one. */
+static __thread struct process_report *announced;
+static __thread bool forked;
+
+/*
+ * Signals whose disposition the runtime relies on: SIGVTALRM switches Ruby's threads, SIGSEGV and SIGBUS tell a stack
+ * overflow from a crash, SIGCHLD wakes Process.wait before Ruby 3.3, SIGPIPE makes a write fail instead of killing.
+ */
+static bool signal_is_the_runtimes(int signal)
+{
+    return signal == SIGVTALRM || signal == SIGSEGV || signal == SIGBUS || signal == SIGCHLD ||
+           signal == SIGPIPE;
+}
+
+/* async-signal-safe: no handler of the parent's runs in the child. SIGKILL, SIGSTOP and libc's own answer EINVAL. */
+static void reset_signal_handlers(void)
+{
+    for (int signal = 1; signal <= STANDARD_SIGNALS; signal++) {
+        struct sigaction action;
+
+        if (signal_is_the_runtimes(signal) || sigaction(signal, NULL, &action) != 0)
+            continue;
+        if (action.sa_handler == SIG_DFL)
+            continue;
+        action.sa_handler = SIG_DFL;
+        action.sa_flags = 0;
+        (void)sigaction(signal, &action, NULL);
+    }
+}
+
+/*
+ * The first thing that happens in the child, inside fork(2), with signals still blocked by the runtime: from here on
+ * whatever a fork hook starts is in the child's group, the child dies with its parent, and the parent's traps are gone.
+ */
+static void enter_child(void)
+{
+    struct process_report *report = announced;
+    pid_t nobody = 0;
+
+    announced = NULL;
+    if (report == NULL || !atomic_compare_exchange_strong(&report->pid, &nobody, getpid()))
+        return;
+    atomic_store(&report->stage, PROCESS_SETTING_UP);
+    reset_signal_handlers();
+    if (setpgid(0, 0) != 0)
+        process_fail(report, "setpgid", errno, "");
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+        process_fail(report, "prctl(PR_SET_PDEATHSIG)", errno, "");
+}
+
+static void before_fork(void)
+{
+    errno = 0;
+}
+
+/* libc runs this after a fork that failed, too, and then errno says so. */
+static void enter_parent(void)
+{
+    if (announced != NULL && errno == 0)
+        forked = true;
+}
+
+const char *process_install_fork_handlers(void)
+{
+    errno = pthread_atfork(before_fork, enter_parent, enter_child);
+    return errno == 0 ? NULL : "pthread_atfork";
+}
+
+struct process_report *process_announce(void)
+{
+    struct process_report *report =
+        mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (report == MAP_FAILED)
+        return NULL;
+    announced = report;
+    forked = false;
+    return report;
+}
+
+pid_t process_child(const struct process_report *report, pid_t known)
+{
+    double deadline = process_clock() + CHILD_PATIENCE;
+
+    announced = NULL;
+    if (known != 0)
+        return known;
+    while (forked && atomic_load(&report->pid) == 0 && process_clock() < deadline)
+        (void)sched_yield();
+    return atomic_load(&report->pid);
+}
+
+void process_report_free(struct process_report *report)
+{
+    if (report != NULL)
+        (void)munmap(report, sizeof(*report));
+}
+
+static void copy_words(char *to, size_t size, const char *from)
+{
+    size_t length = strnlen(from, size - 1);
+
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+void process_fail(struct process_report *report, const char *call, int error, const char *detail)
+{
+    report->error = error;
+    copy_words(report->call, sizeof(report->call), call);
+    copy_words(report->detail, sizeof(report->detail), detail);
+    atomic_store(&report->stage, PROCESS_FAILED);
+    _exit(1);
+}
+
+int process_open(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static bool signal_by_descriptor(int pidfd, unsigned flags)
+{
+    return pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, flags) == 0;
+}
+
+/*
+ * By the descriptor where the kernel can (6.9), since it cannot mean another group: the number of a group whose leader
+ * somebody else reaped may have been given away. ESRCH: the child has not come to setpgid yet, or all are gone.
+ */
+void process_kill_tree(pid_t pid, int pidfd)
+{
+    if (signal_by_descriptor(pidfd, PIDFD_SIGNAL_GROUP))
+        return;
+    if (pidfd >= 0 && errno == ESRCH)
+        (void)signal_by_descriptor(pidfd, 0);
+    else if (kill(-pid, SIGKILL) != 0)
+        (void)kill(pid, SIGKILL);
+}
+
+bool process_ended(pid_t pid, int pidfd)
+{
+    siginfo_t info;
+
+    if (pidfd >= 0) {
+        struct pollfd ready = {.fd = pidfd, .events = POLLIN};
+        return poll(&ready, 1, 0) > 0;
+    }
+    info.si_pid = 0;
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+        return errno == ECHILD;
+    return info.si_pid == pid;
+}
+
+/* Sleeps until the process may have ended: woken by its descriptor, else after a moment. */
+static void await_end(int pidfd)
+{
+    struct pollfd ready = {.fd = pidfd, .events = POLLIN};
+
+    (void)poll(&ready, pidfd >= 0 ? 1 : 0, pidfd >= 0 ? 50 : 1);
+}
+
+static double seconds_of(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+/* Grandchildren fall to this process when it is the first of its container, or a subreaper: reap them as well. */
+static void reap_orphans(pid_t group)
+{
+    while (waitpid(-group, NULL, WNOHANG) > 0)
+        continue;
+}
+
+static void describe_end(struct process_end *end, int status, const struct rusage *usage)
+{
+    end->known = true;
+    end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    end->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    end->cpu = seconds_of(usage->ru_utime) + seconds_of(usage->ru_stime);
+    end->max_rss_kb = usage->ru_maxrss;
+}
+
+bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end)
+{
+    double deadline = process_clock() + patience;
+    struct rusage usage;
+    int status;
+
+    *end = (struct process_end){.cpu = -1, .max_rss_kb = -1};
+    for (;;) {
+        pid_t reaped = wait4(pid, &status, WNOHANG, &usage);
+
+        if (reaped == pid) {
+            describe_end(end, status, &usage);
+            break;
+        }
+        if (reaped < 0 && errno == ECHILD)
+            break; /* SIGCHLD is ignored, or another thread waited for any child */
+        if (process_clock() >= deadline)
+            return false;
+        await_end(pidfd);
+    }
+    reap_orphans(pid);
+    return true;
+}
+
+static _Atomic pid_t left[LEFT_MAX];
+
+void process_reap_later(pid_t pid)
+{
+    for (size_t i = 0; i < LEFT_MAX; i++) {
+        pid_t nobody = 0;
+
+        if (atomic_compare_exchange_strong(&left[i], &nobody, pid))
+            return;
+    }
+}
+
+void process_reap_left(void)
+{
+    for (size_t i = 0; i < LEFT_MAX; i++) {
+        pid_t pid = atomic_load(&left[i]);
+
+        if (pid != 0 && waitpid(pid, NULL, WNOHANG) != 0)
+            (void)atomic_compare_exchange_strong(&left[i], &pid, 0);
+    }
+}
+
+double process_cpu(pid_t pid)
+{
+    struct timespec time;
+    clockid_t clock;
+
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
+        return -1;
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+double process_clock(void)
+{
+    struct timespec time;
+
+    (void)clock_gettime(CLOCK_MONOTONIC,
+                        &time); /* cannot fail: the clock exists, the pointer is good */
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}

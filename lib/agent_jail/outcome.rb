@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+module AgentJail
+  # How a run ended: its value, or the exception that names the true cause. Built from what the extension gives back.
+  class Outcome # :nodoc:
+    DENIALS = { "filesystem" => FilesystemError, "network" => NetworkError, "process" => ProcessError }.freeze
+    REMEDIES = {
+      "filesystem" => "the jail grants no such access: name the path in fs_allow: or fs_read_allow:",
+      "network" => "the jail has no network: pass network: true if the block may have it",
+      "process" => "the jail lets nothing be run or signalled: pass processes: true if the block may run programs"
+    }.freeze
+
+    def initialize(options, kind, payload, ending, usage)
+      @options = options
+      @kind = kind
+      @payload = payload
+      @signal, @exit_status = ending
+      @usage = Usage.new(*usage).freeze
+    end
+
+    # The block's value; raises the error instead when there is none.
+    def value
+      @kind == :value ? load : raise(error)
+    end
+
+    private
+
+    # Only what the gate let through comes here, see result.c.
+    def load
+      Marshal.load(@payload)
+    rescue ArgumentError, TypeError, RangeError, ZeroDivisionError, EOFError, FrozenError => e
+      raise ResultError.new("the value cannot be loaded: #{e.message}", original_class: e.class.name, usage: @usage)
+    end
+
+    def error
+      case @kind
+      when :wall then timeout_error(:timeout, @options[:timeout], "")
+      when :cpu then cpu_error
+      when :memory then memory_error("failed to allocate memory")
+      when :raised then raised_error
+      when :refused then ResultError.new("the result was refused: #{@payload.force_encoding("UTF-8").scrub}", usage: @usage)
+      when :ended then ended_error
+      when :setup then setup_error
+      end
+    end
+
+    def timeout_error(option, seconds, of_what)
+      TimeoutError.new("the block was stopped at its #{option} of #{seconds} seconds#{of_what}", usage: @usage)
+    end
+
+    def cpu_error
+      timeout_error(:cpu_timeout, @options[:cpu_timeout] || @options[:timeout], " of CPU time")
+    end
+
+    def memory_error(message)
+      limit = @options[:memory_mb] / (1024 * 1024)
+      MemoryError.new("#{message}: the block may allocate #{limit} MiB (memory_mb:) beyond what it inherited",
+                      usage: @usage)
+    end
+
+    def raised_error
+      raised = Report.unpack(@payload)
+      return ResultError.new("the result was refused: it is no report of an exception", usage: @usage) unless raised
+
+      original = { original_class: raised.class_name, original_message: raised.message,
+                   original_backtrace: raised.backtrace, usage: @usage }
+      words = Report.readable(raised.message)
+      return undumpable(raised, words, original) if raised.stage == "dump"
+
+      denial(raised, words, original) ||
+        SandboxError.new(message: "#{raised.class_name}: #{words}", **original)
+    end
+
+    def undumpable(raised, words, original)
+      ResultError.new("the value cannot be dumped: #{raised.class_name}: #{words}", **original)
+    end
+
+    def denial(raised, words, original)
+      DENIALS[raised.door]&.new("#{words} (#{REMEDIES[raised.door]})", **original)
+    end
+
+    # Where the cause cannot be known, the message says just that.
+    def ended_error
+      return crash("the child ended and its status went to somebody else who waits for children") unless @signal
+      return crash("the child exited with status #{@exit_status} before it had sent a value") if @signal.zero?
+
+      name = Signal.signame(@signal) || @signal.to_s
+      return cpu_error if name == "XCPU" || (name == "KILL" && cpu_used_up?)
+
+      by = " (by its own hand, by the kernel for want of memory, or by somebody else)" if name == "KILL"
+      crash("the child was killed by SIG#{name}#{by}", signal: name)
+    end
+
+    def cpu_used_up?
+      @usage.cpu && @usage.cpu >= (@options[:cpu_timeout] || @options[:timeout])
+    end
+
+    def crash(message, signal: nil)
+      CrashError.new(message, signal: signal, exit_status: signal ? nil : @exit_status, usage: @usage)
+    end
+
+    def setup_error
+      call, errno, detail = @payload
+      reason = [(SystemCallError.new(nil, errno).message unless errno.zero?), (detail unless detail.empty?)].compact
+      SetupError.new("the jail could not be closed, so the block did not run: #{call}: #{reason.join(", ")}",
+                     usage: @usage)
+    end
+  end
+end

@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+module AgentJail
+  # Permitted classes as the gate wants them: name and wire forms (enum result_form in jail.h). Each form runs other code
+  # of the class when it is loaded, so a class is permitted in the one form in which its own instances are dumped.
+  module Permits # :nodoc:
+    OBJECT = 1
+    STRUCT = 2
+    SUBCLASS = 4
+    USER_DEFINED = 8
+    USER_MARSHAL = 16
+
+    # What the gate accepts without being asked.
+    PLAIN = %w[NilClass TrueClass FalseClass Integer Float String Symbol Array Hash Range Rational Complex Time Set Date
+               DateTime BigDecimal].freeze
+
+    STRUCTS = [Struct, *(Data if RUBY_VERSION >= "3.2")].freeze
+
+    class << self
+      def for(classes)
+        classes.reject { |klass| PLAIN.include?(klass.name) }.map { |klass| [name_of(klass), form_of(klass)] }
+      end
+
+      private
+
+      def name_of(klass)
+        klass.name || raise(ArgumentError, "permitted_classes holds a class without a name: #{klass.inspect}")
+      end
+
+      def form_of(klass)
+        return USER_MARSHAL if defines?(klass, :marshal_dump)
+        return USER_DEFINED if defines?(klass, :_dump)
+        return STRUCT if STRUCTS.any? { |struct| klass < struct }
+        return SUBCLASS if [String, Array, Hash].any? { |base| klass < base }
+        return OBJECT unless klass <= Regexp || klass <= Module
+
+        raise ArgumentError, "permitted_classes cannot hold #{klass}: a value of it would run as code in the parent"
+      end
+
+      def defines?(klass, method)
+        klass.method_defined?(method) || klass.private_method_defined?(method)
+      end
+    end
+  end
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+
+module AgentJail
+  # What Ruby needs to read to go on working, taken from the running process rather than from a list: where Ruby and its
+  # gems were installed, what is on the load path, where its shared libraries came from. Beside that the few files that
+  # libc, OpenSSL and the runtimes read, each by name: neither /etc nor /proc nor /dev as a whole.
+  module SystemPaths # :nodoc:
+    READ = 1
+    WRITE = 2
+    EXECUTE = 4
+
+    RBCONFIG = %w[rubylibdir rubyarchdir rubyarchprefix sitedir sitelibdir sitearchdir vendordir vendorlibdir vendorarchdir
+                  topdir].freeze
+    LIBRARIES = %w[/lib /lib32 /lib64 /usr/lib /usr/lib32 /usr/lib64 /usr/local/lib /usr/local/lib64].freeze
+    DATA = %w[/usr/share/zoneinfo /etc/localtime /etc/timezone /usr/share/locale /usr/share/i18n /etc/ld.so.cache
+              /usr/share/ca-certificates /usr/local/share/ca-certificates /etc/ssl/certs /etc/ssl/cert.pem
+              /etc/ssl/openssl.cnf /etc/pki/tls/certs /etc/pki/tls/cert.pem /etc/pki/tls/openssl.cnf
+              /etc/pki/ca-trust/extracted /etc/crypto-policies].freeze
+    KERNEL = %w[/proc/cpuinfo /proc/meminfo /proc/stat /proc/loadavg /proc/uptime /proc/version
+                /proc/sys/vm/overcommit_memory /proc/sys/kernel/osrelease /proc/sys/kernel/ngroups_max
+                /proc/sys/kernel/cap_last_cap /sys/devices/system/cpu /sys/kernel/mm/transparent_hugepage
+                /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max].freeze
+    DEVICES = %w[/dev/random /dev/urandom].freeze
+    SINKS = %w[/dev/null /dev/zero /dev/full].freeze
+    NAMES = %w[/etc/hosts /etc/resolv.conf /etc/nsswitch.conf /etc/host.conf /etc/gai.conf /etc/services
+               /etc/protocols].freeze
+    PROGRAMS = %w[/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /usr/libexec /usr/share].freeze
+    VARIABLES = %w[SSL_CERT_FILE SSL_CERT_DIR OPENSSL_CONF TZDIR].freeze
+
+    # Where a load path may lead that is not a library: a grant there would open what it must not.
+    NEVER = %w[/etc /proc /dev /sys /run /var /tmp /home /root /usr /opt /srv /mnt /media /boot].freeze
+
+    class << self
+      # [path, access] of everything that is granted unasked. Paths that are not there are passed over by the extension.
+      def grants(network:, processes:)
+        read = processes ? READ | EXECUTE : READ
+        runtime.map { |path| [path, read] } +
+          SINKS.map { |path| [path, READ | WRITE] } +
+          (network ? NAMES.map { |path| [path, READ] } : []) +
+          (processes ? programs.map { |path| [path, READ | EXECUTE] } : [])
+      end
+
+      private
+
+      # Worked out again when the load path or the gem path has changed.
+      def runtime
+        key = [$LOAD_PATH.dup, Gem.path.dup, ENV.values_at(*VARIABLES, "HOME")]
+        return @runtime if @key == key
+
+        @runtime = outermost(libraries + data)
+        @key = key
+        @runtime
+      end
+
+      def libraries
+        directories = RBCONFIG.map { |name| RbConfig::CONFIG[name] } + Gem.path + $LOAD_PATH.map(&:to_s) + mapped
+        directories.compact.select { |path| path.start_with?("/") && library?(path) } + LIBRARIES
+      end
+
+      def data
+        DATA + KERNEL + DEVICES + ENV.values_at(*VARIABLES).compact.flat_map { |value| value.split(":") }
+      end
+
+      def programs
+        outermost(PROGRAMS + ENV.fetch("PATH", "").split(":").select { |path| path.start_with?("/") && library?(path) })
+      end
+
+      # Directories of the shared libraries that are mapped into this process.
+      def mapped
+        File.foreach("/proc/self/maps").filter_map { |line| line[%r{(/.*)/[^/]+\.so[.\d]*$}, 1] }.uniq
+      rescue SystemCallError
+        []
+      end
+
+      def library?(path)
+        path = File.expand_path(path)
+        path.count("/") > 1 && !NEVER.include?(path) && !"#{home}/".start_with?("#{path}/")
+      end
+
+      def home
+        Dir.home
+      rescue ArgumentError
+        "/"
+      end
+
+      # Real paths, without those that lie beneath another.
+      def outermost(paths)
+        real = paths.filter_map { |path| real_path(path) }.uniq.sort
+        real.each_with_object([]) do |path, kept|
+          kept << path unless kept.any? { |above| path.start_with?("#{above}/") }
+        end
+      end
+
+      def real_path(path)
+        File.realpath(path)
+      rescue SystemCallError
+        nil
+      end
+    end
+  end
+end

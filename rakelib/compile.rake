@@ -1,0 +1,30 @@
+# frozen_string_literal: true
+
+require "rake/extensiontask"
+
+Rake::ExtensionTask.new("agent_jail_ext") do |ext|
+  ext.ext_dir = "ext/agent_jail"
+  ext.lib_dir = "lib/agent_jail"
+  ext.source_pattern = "*.{c,h}"
+end
+
+STRICT_WARNINGS = %w[-Wall -Wextra -Wmissing-prototypes -Wconversion -Werror].freeze
+
+# Builds the extension apart from lib/, in +directory+, with +flags+ after all others for compiler and linker.
+def build_apart(directory, flags)
+  rm_rf directory
+  mkdir_p directory
+  extconf = File.expand_path("ext/agent_jail/extconf.rb")
+  chdir directory do
+    ruby extconf
+    # The one variable that every Ruby's Makefile puts last, be it Debian's, which leaves out $(warnflags).
+    sh "make", "-j2", "ARCH_FLAG=#{[RbConfig::CONFIG["ARCH_FLAG"], *flags].join(" ")}"
+  end
+end
+
+desc "Build the extension with every warning an error (the result goes to tmp/strict)"
+task :strict do
+  # Ruby's own headers do not pass: -isystem takes them out of the reckoning.
+  headers = %w[$(arch_hdrdir) $(hdrdir)/ruby/backward $(hdrdir)].map { |directory| "-isystem #{directory}" }
+  build_apart("tmp/strict", STRICT_WARNINGS + headers)
+end
