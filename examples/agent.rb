@@ -30,6 +30,7 @@ File.write(DIARY, "dear diary")
 LOOT = File.join(home, "loot.txt") # written only if hostile code runs in this process
 
 LISTENER = TCPServer.new("127.0.0.1", 0) # somebody to send secrets to
+PORT = LISTENER.addr[1]
 READER, WRITER = IO.pipe # a connection that the tools inherit
 SIGNALS = Queue.new
 trap(:URG) { SIGNALS << :urg }
@@ -44,9 +45,14 @@ class Trojan
 end
 
 def diary_intact? = File.read(DIARY) == "dear diary"
-def nothing_ran_here? = !File.exist?(LOOT)
 def nobody_called? = LISTENER.accept_nonblock(exception: false) == :wait_readable
 def nothing_received? = READER.read_nonblock(1, exception: false) == :wait_readable
+
+def nothing_ran_here?
+  File.delete(LOOT).zero?
+rescue Errno::ENOENT
+  true
+end
 
 def no_signal_came?
   sleep 0.01 # a trap runs when the process next looks
@@ -68,29 +74,28 @@ def hold_lock = (@lock = File.open(LOCK, "a")).flock(File::LOCK_EX)
 # ---- What the model asks for -----------------------------------------------------------------------------------
 
 # +expected+ is compared with the call's value or exception by `===`; +unharmed+ looks at the world afterwards.
-Call = Struct.new(:title, :hostile, :expected, :unharmed, :tool)
+Call = Struct.new(:title, :hostile, :expected, :unharmed, :timeout, :tool)
 SCRIPT = [] # rubocop:disable Style/MutableConstant -- filled below
 
 def useful(title, expected, &tool)
-  SCRIPT << Call.new(title, false, expected, -> { true }, tool)
+  SCRIPT << Call.new(title, false, expected, -> { true }, 10, tool)
 end
 
-def hostile(title, expected, unharmed = -> { true }, &tool)
-  SCRIPT << Call.new(title, true, expected, unharmed, tool)
+def hostile(title, expected, unharmed = -> { true }, timeout: 10, &tool)
+  SCRIPT << Call.new(title, true, expected, unharmed, timeout, tool)
 end
 
 useful("adds up numbers", 500_500) { (1..1_000).sum }
 
-hostile("loops for ever", AgentJail::TimeoutError, -> { nobody_left? }) do
+hostile("loops for ever", AgentJail::TimeoutError, -> { nobody_left? }, timeout: 0.5) do
   hold_lock
   loop { nil }
 end
 
-hostile("goes to sleep", AgentJail::TimeoutError) { sleep }
+hostile("goes to sleep", AgentJail::TimeoutError, timeout: 0.5) { sleep }
 
-useful("reads and rewrites JSON", '{"names":["ADA","BOB"]}') do
-  people = JSON.parse('[{"name": "Ada"}, {"name": "Bob"}]')
-  JSON.generate(names: people.map { |person| person["name"].upcase })
+useful("reads and transforms JSON", %w[ADA BOB]) do
+  JSON.parse('[{"name": "Ada"}, {"name": "Bob"}]').map { |person| person["name"].upcase }
 end
 
 hostile("allocates 10 GB", AgentJail::MemoryError) { Array.new(10_240) { "x" * 1_048_576 } }
@@ -134,7 +139,7 @@ end
 hostile("runs a command", AgentJail::ProcessError) { `id` }
 
 hostile("sends a secret over the network", AgentJail::NetworkError, -> { nobody_called? }) do
-  TCPSocket.open("127.0.0.1", LISTENER.addr[1]) { |socket| socket.write("the secret") }
+  TCPSocket.open("127.0.0.1", PORT) { |socket| socket.write("the secret") }
 end
 
 hostile("writes to an inherited connection", AgentJail::SandboxError, -> { nothing_received? }) do
@@ -150,7 +155,7 @@ useful("returns 5 MB", "x" * (5 << 20)) { "x" * (5 << 20) }
 # ---- The loop --------------------------------------------------------------------------------------------------
 
 def answer(call)
-  AgentJail.run(timeout: call.hostile ? 0.5 : 10, memory_mb: 256, fs_allow: [WORKSPACE], &call.tool)
+  AgentJail.run(timeout: call.timeout, memory_mb: 256, fs_allow: [WORKSPACE], &call.tool)
 rescue AgentJail::Error => e
   e
 end
@@ -164,16 +169,17 @@ def name(thing)
   end
 end
 
-ROW = "%-9<kind>s %-34<title>s %-29<expected>s %8<time>s  %-12<verdict>s %<outcome>s\n"
+ROW = "%-9<kind>s %-34<title>s %-21<expected>s %8<time>s  %-12<verdict>s %<outcome>s\n"
 
 def clock = Process.clock_gettime(Process::CLOCK_MONOTONIC, :float_millisecond)
 
 def verdict(call, outcome)
-  good = call.expected === outcome && call.unharmed.call # rubocop:disable Style/CaseEquality -- that is what it is for
-  if call.hostile then good ? "held" : "GOT THROUGH"
-  else
-    good ? "worked" : "FAILED"
-  end
+  unharmed = call.unharmed.call
+  as_expected = call.expected === outcome # rubocop:disable Style/CaseEquality -- a class, a value or a pattern
+  return as_expected ? "worked" : "FAILED" unless call.hostile
+  return "GOT THROUGH" unless unharmed && (as_expected || outcome.is_a?(AgentJail::Error))
+
+  as_expected ? "held" : "WRONG ERROR"
 end
 
 printf ROW, kind: "", title: "call", expected: "expected", time: "time", verdict: "verdict", outcome: "outcome"

@@ -12,6 +12,7 @@ require_relative "agent_jail/plan"
 require_relative "agent_jail/denial"
 require_relative "agent_jail/report"
 require_relative "agent_jail/outcome"
+require_relative "agent_jail/entry"
 require_relative "agent_jail/runner"
 require "agent_jail/agent_jail_ext" if AgentJail::Platform.fork_supported?
 

@@ -157,6 +157,7 @@ static void prepare_descriptors(struct run *run)
     run->jail.descriptors.null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (run->jail.descriptors.null < 0)
         fail_call("open", "/dev/null");
+    run->jail.descriptors.highest = descriptors_highest();
     run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 2);
     run->keep[count++] = run->result[1];
     if (run->jail.landlock.fd >= 0)
@@ -343,27 +344,15 @@ __attribute__((noreturn)) static void fail_raised(struct run *run, const char *s
     process_fail(run->report, step, 0, RSTRING_PTR(words));
 }
 
-/* The child must end in _exit: whoever comes to the end of the process (a fiber that was left, a thread) ends here. */
-static struct run
-    *this_run; /* in the child only: Ruby would mark a pointer that it is handed as an object */
-
-static void guard_exit(VALUE unused)
-{
-    (void)unused;
-    this_run->stage = STAGE_BLOCK;
-    leave_raised(this_run, Qnil, STATE_THROW);
-}
-
 __attribute__((noreturn)) static void be_the_child(struct run *run, int fork_state)
 {
     const char *failed;
-    int state;
+    int state = 0;
 
     if (fork_state != 0)
         fail_raised(run, "a Process._fork hook", fork_state);
-    this_run = run;
-    rb_set_end_proc(guard_exit, Qnil);
-    rb_protect(stop_other_threads, Qnil, &state);
+    if (!threads_alone())
+        rb_protect(stop_other_threads, Qnil, &state);
     if (state != 0)
         fail_raised(run, "stopping the threads of a fork hook", state);
     failed = confine(&run->jail);
@@ -705,6 +694,58 @@ static VALUE native_landlock_abi(VALUE self)
     return INT2FIX(landlock_abi());
 }
 
+/* call-seq: Native.enforcement -> { mechanism => true or false }, as this kernel answers */
+static VALUE native_enforcement(VALUE self)
+{
+    VALUE answers = rb_hash_new();
+    int pidfd = process_open(getpid());
+
+    (void)self;
+    rb_hash_aset(answers, ID2SYM(rb_intern("seccomp")), seccomp_available() ? Qtrue : Qfalse);
+    rb_hash_aset(answers, ID2SYM(rb_intern("pidfd")), pidfd >= 0 ? Qtrue : Qfalse);
+    rb_hash_aset(answers, ID2SYM(rb_intern("address_space")),
+                 proc_address_space() != 0 ? Qtrue : Qfalse);
+    close_descriptor(&pidfd);
+    return answers;
+}
+
+/* call-seq: Native.erase_environment -> nil. In the child: what the process was started with is nobody's business. */
+static VALUE native_erase_environment(VALUE self)
+{
+    char *start, *end;
+
+    (void)self;
+    if (proc_environment(&start, &end))
+        memset(start, 0, (size_t)(end - start));
+    return Qnil;
+}
+
+struct tree {
+    const char *path, *failed;
+    int error;
+};
+
+static void *remove_without_gvl(void *argument)
+{
+    struct tree *tree = argument;
+
+    tree->failed = tree_remove(tree->path);
+    tree->error = errno;
+    return NULL;
+}
+
+/* call-seq: Native.remove_tree(path) -> nil */
+static VALUE native_remove_tree(VALUE self, VALUE path)
+{
+    struct tree tree = {.path = StringValueCStr(path)};
+
+    (void)self;
+    rb_thread_call_without_gvl(remove_without_gvl, &tree, NULL, NULL);
+    if (tree.failed != NULL)
+        rb_syserr_fail_str(tree.error, rb_sprintf("%s(%" PRIsVALUE ")", tree.failed, path));
+    return Qnil;
+}
+
 static uint32_t audit_arch_of(VALUE name)
 {
     if (strcmp(StringValueCStr(name), "x86_64") == 0)
@@ -773,6 +814,9 @@ void Init_agent_jail_ext(void)
     id_status = rb_intern("status");
     rb_define_singleton_method(mNative, "run", native_run, 2);
     rb_define_singleton_method(mNative, "refusal", native_refusal, 3);
+    rb_define_singleton_method(mNative, "enforcement", native_enforcement, 0);
+    rb_define_singleton_method(mNative, "erase_environment", native_erase_environment, 0);
+    rb_define_singleton_method(mNative, "remove_tree", native_remove_tree, 1);
     rb_define_singleton_method(mNative, "filter", native_filter, 4);
     rb_define_singleton_method(mNative, "syscalls", native_syscalls, 1);
     rb_define_singleton_method(mNative, "landlock_abi", native_landlock_abi, 0);

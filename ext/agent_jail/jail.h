@@ -89,6 +89,14 @@ const char *proc_each_number(int directory, bool (*visit)(int number, void *argu
 /* Bytes of address space this process has; 0 when it cannot be known. */
 uint64_t proc_address_space(void);
 
+/* Where the environment that the process was started with lies in its memory; false when it cannot be known. */
+bool proc_environment(char **start, char **end);
+
+/* ---- tree.c: removing what a block left in its private directory ---- */
+
+/* parent: removes a directory and all in it, whatever was done to it. One that is not there is no failure. */
+const char *tree_remove(const char *path);
+
 /* ---- limits.c: resource limits ---- */
 
 struct limits {
@@ -108,7 +116,11 @@ struct descriptors {
     const int *keep;       /* sorted or not; these stay as they are */
     size_t keep_count;
     bool (*reserved)(int); /* the runtime's own descriptors */
+    int highest;           /* the highest that was open before the fork */
 };
+
+/* parent: the highest descriptor that is open. */
+int descriptors_highest(void);
 
 /*
  * child: stdin becomes /dev/null; every descriptor above 2 that is neither kept nor reserved becomes /dev/null too,
@@ -165,6 +177,8 @@ const char *confine(struct jail *jail);
 
 /* ---- threads.c: every thread of the child is confined, or none is ---- */
 
+/* True when this process has one thread. */
+bool threads_alone(void);
 /* child: runs `apply` on every other thread of the process too. */
 const char *threads_apply(const char *(*apply)(void *), void *argument);
 

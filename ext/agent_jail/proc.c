@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,18 +49,55 @@ const char *proc_each_number(int directory, bool (*visit)(int, void *), void *ar
     return filled < 0 ? "getdents64" : NULL;
 }
 
-uint64_t proc_address_space(void)
+/* Reads the beginning of a file as a string; false when it cannot be read. */
+static bool read_text(const char *path, char *text, size_t size)
 {
-    char text[64];
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t length;
 
     if (fd < 0)
-        return 0;
-    length = read(fd, text, sizeof(text) - 1);
+        return false;
+    length = read(fd, text, size - 1);
     (void)close(fd);
     if (length <= 0)
-        return 0;
+        return false;
     text[length] = '\0';
+    return true;
+}
+
+uint64_t proc_address_space(void)
+{
+    char text[64];
+
+    if (!read_text("/proc/self/statm", text, sizeof(text)))
+        return 0;
     return strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Fields of /proc/self/stat, counted from the one behind the command's name. */
+#define FIELD_ENV_START 47
+#define FIELD_ENV_END 48
+
+static char *address_at(const char *text, int field)
+{
+    for (; field > 0 && text != NULL; field--) {
+        text = strchr(text, ' ');
+        text = text == NULL ? NULL : text + 1;
+    }
+    return text == NULL ? NULL : (char *)(uintptr_t)strtoull(text, NULL, 10);
+}
+
+bool proc_environment(char **start, char **end)
+{
+    char text[1024];
+    const char *fields;
+
+    if (!read_text("/proc/self/stat", text, sizeof(text)))
+        return false;
+    fields = strrchr(text, ')'); /* the name may hold anything, parentheses too */
+    if (fields == NULL)
+        return false;
+    *start = address_at(fields + 2, FIELD_ENV_START);
+    *end = address_at(fields + 2, FIELD_ENV_END);
+    return *start != NULL && *end > *start;
 }

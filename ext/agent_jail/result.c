@@ -24,7 +24,7 @@ enum {
     COST_BYTES = 16,       /* bytes a unit */
     COST_CALL = 12,        /* a call of #hash or #eql? by name */
     COST_FREE = 32 << 20,  /* what a short result may cost beside its length */
-    COST_SMALL = 8,        /* of a number with which loading calculates, not only copies it */
+    COST_SMALL = 4,        /* of a part that loading works on: no more than 63 bytes */
     KEY_HEIGHT_MAX = 64,   /* of a key; see RESULT_DEPTH_MAX */
     KEY_PARTS_MAX = 8,     /* of a key whose hash counts as out of the child's hands */
     STEERED = UINT8_MAX,   /* parts of a value whose hash the child chooses */
@@ -161,7 +161,7 @@ static bool take_if(struct gate *gate, char byte)
     return true;
 }
 
-/* Marshal's packed integer: small ones in the first byte, else that many bytes, little end first. */
+/* Marshal's packed integer: small in the first byte, else that many bytes, little end first. */
 static int64_t take_long(struct gate *gate)
 {
     int first = (int8_t)take_byte(gate);
@@ -583,7 +583,7 @@ static struct value check_default_hash(struct gate *gate, bool ivars)
 struct part {
     const char *name; /* NULL: by position */
     unsigned kinds;
-    bool small;       /* loading calculates with it */
+    bool small;       /* loading calculates with it, or looks it up */
     int32_t min, max; /* of a Fixnum, unless both are 0 */
 };
 
@@ -612,7 +612,7 @@ static const struct part date_parts[] = {
 
 static const struct part time_parts[] = {
     { .name = "offset", .kinds = INTEGERS | KIND(RATIONAL) | KIND(NIL), .small = true },
-    { .name = "zone", .kinds = KIND(STRING) | KIND(NIL) },
+    { .name = "zone", .kinds = KIND(STRING) | KIND(NIL), .small = true },
     { .name = "nano_num", .kinds = INTEGERS, .small = true },
     { .name = "nano_den", .kinds = INTEGERS, .small = true },
     { .name = "submicro", .kinds = KIND(STRING), .small = true },
@@ -629,11 +629,12 @@ static struct value check_part(struct gate *gate, const struct plain_class *plai
 {
     struct value value = check_value(gate);
     bool bounded = part->min != part->max;
+    uint32_t small = value.kind == RATIONAL ? COST_CALL + 2 * COST_SMALL : COST_SMALL;
     if (!(part->kinds & KIND(value.kind)) ||
         (bounded && (gate->fixnum < part->min || gate->fixnum > part->max))) {
         refuse_words(gate, (const char *const[]){ "a ", plain->name, " is not in its form" }, 3);
-    } else if (part->small && value.cost > 2 * COST_CALL + COST_SMALL) {
-        refuse_words(gate, (const char *const[]){ "a ", plain->name, " has too many digits" }, 3);
+    } else if (part->small && value.cost > small) {
+        refuse_words(gate, (const char *const[]){ "a ", plain->name, " has too long a part" }, 3);
     }
     return value;
 }

@@ -48,7 +48,7 @@ static void obey(int signal)
  * unshare(CLONE_THREAD) does nothing in a process of one thread and is EINVAL in one of more; where a container's own
  * filter refuses it, /proc counts: a directory of n threads has n + 2 links.
  */
-static bool is_alone(void)
+bool threads_alone(void)
 {
     struct stat status;
 
@@ -173,7 +173,7 @@ const char *threads_apply(const char *(*apply)(void *), void *argument)
     const char *failed;
     int error;
 
-    if (is_alone())
+    if (threads_alone())
         return NULL;
     order.apply = apply;
     order.argument = argument;

@@ -12,8 +12,8 @@ module AgentJail
     PROCESSORS = Etc.nprocessors
 
     class << self
-      def for(options)
-        { **limits(options), **doors(options), permits: Permits.for(options[:permitted_classes]), encodings: ENCODINGS }
+      def for(options, tmpdir)
+        { **limits(options), **doors(options, tmpdir), permits: Permits.for(options[:permitted_classes]), encodings: ENCODINGS }
       end
 
       private
@@ -25,15 +25,15 @@ module AgentJail
           max_result: options[:max_result_mb] }
       end
 
-      def doors(options)
+      def doors(options, tmpdir)
         open = options.slice(:network, :processes)
-        { **open, inherit: options[:inherit].map(&:fileno), grants: grants(options),
+        { **open, inherit: options[:inherit].map(&:fileno), grants: grants(options, tmpdir),
           system_grants: SystemPaths.grants(**open) }
       end
 
-      def grants(options)
+      def grants(options, tmpdir)
         execute = options[:processes] ? SystemPaths::EXECUTE : 0
-        options[:fs_allow].map { |path| [path, READ_WRITE | execute] } +
+        [*options[:fs_allow], *tmpdir].map { |path| [path, READ_WRITE | execute] } +
           options[:fs_read_allow].map { |path| [path, READ | execute] }
       end
     end

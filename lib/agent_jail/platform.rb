@@ -3,6 +3,18 @@
 module AgentJail
   # What this machine is and what it can enforce.
   module Platform
+    # What closes which door: shown by Platform.report, and told by AgentJail.run where it is not there.
+    MECHANISMS = {
+      landlock: "Landlock (paths)",
+      signals: "Landlock's signal scope (signals, of programs too)",
+      seccomp: "seccomp (network, processes, file modes, the kernel's other doors)",
+      pidfd: "process descriptors (the child's end is seen at once)",
+      address_space: "/proc/self/statm (memory beyond what was inherited)"
+    }.freeze
+
+    # Those without which the jail does not hold what it promises.
+    NEEDED = %i[landlock seccomp address_space].freeze
+
     class << self
       def linux?
         RUBY_PLATFORM.include?("linux")
@@ -31,12 +43,45 @@ module AgentJail
         fork_supported? ? Native.landlock_abi : 0
       end
 
+      # What the running kernel enforces, by mechanism: an Integer (Landlock's ABI), true or false.
+      #
+      #   AgentJail::Platform.enforcement # => { landlock: 7, signals: true, seccomp: true, pidfd: true, ... }
+      def enforcement
+        return MECHANISMS.to_h { |name, _| [name, false] } unless fork_supported?
+
+        abi = landlock_abi
+        { landlock: abi.zero? ? false : abi, signals: abi >= 6, **Native.enforcement }
+      end
+
+      # What is needed and not there, in words; empty where the jail holds all that it promises.
+      def unenforced
+        @unenforced ||= enforcement.slice(*NEEDED).reject { |_, there| there }.keys.map { |name| MECHANISMS[name] }.freeze
+      end
+
+      # The same for a person, a line per mechanism.
+      def report
+        rows = enforcement.map { |name, there| [MECHANISMS[name], describe(there)] }
+        width = rows.map { |title, _| title.size }.max
+        ["agent_jail #{VERSION} on #{RUBY_PLATFORM}, kernel #{kernel_version}",
+         *rows.map { |title, words| "#{title.ljust(width)}  #{words}" }].join("\n")
+      end
+
       # The running kernel's version as a Gem::Version ("6.18"); "0.0" where it is not Linux or cannot be read.
       def kernel_version
         numbers = linux? ? File.read("/proc/sys/kernel/osrelease")[/\A\d+\.\d+/] : nil
         Gem::Version.new(numbers || "0.0")
       rescue SystemCallError
         Gem::Version.new("0.0")
+      end
+
+      private
+
+      def describe(there)
+        case there
+        when Integer then "ABI #{there}"
+        when true then "yes"
+        else "NO"
+        end
       end
     end
   end

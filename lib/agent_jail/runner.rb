@@ -23,29 +23,28 @@ module AgentJail
     def run
       return run_without_jail unless Platform.fork_supported?
 
-      unsupported("Landlock is not in this kernel, so no path is closed to the block") unless Platform.landlock_supported?
-      Outcome.new(@options, *Native.run(Plan.for(@options), entry)).value
+      what_is_open = Platform.unenforced
+      unsupported("this kernel has no #{what_is_open.join(", no ")}") unless what_is_open.empty?
+      @options[:tmpdir] ? run_with_tmpdir : run_in_jail
     end
 
     private
 
-    # What the child calls.
-    def entry
-      return @block if @options[:env] == :inherit
-
-      lambda do
-        ENV.replace(environment)
-        @block.call
-      end
+    def run_in_jail(tmpdir = nil)
+      plan = Plan.for(@options, tmpdir)
+      Outcome.new(@options, *Native.run(plan, Entry.for(@options, tmpdir, @block))).value
     end
 
-    def environment
-      names = @options[:env]
-      names.is_a?(Array) ? ENV.to_h.slice(*names) : names
+    def run_with_tmpdir
+      require "tmpdir"
+      tmpdir = Dir.mktmpdir("agent_jail-")
+      run_in_jail(File.realpath(tmpdir))
+    ensure
+      Native.remove_tree(tmpdir) if tmpdir
     end
 
     def run_without_jail
-      unsupported("#{RUBY_ENGINE} on #{RUBY_PLATFORM} cannot jail, so the block runs as if there were none")
+      unsupported("#{RUBY_ENGINE} on #{RUBY_PLATFORM} cannot jail: the block runs as if there were none")
       @block.call
     end
 
