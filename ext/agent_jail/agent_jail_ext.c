@@ -201,6 +201,7 @@ static void prepare(struct run *run)
     run->report = process_announce();
     if (run->report == NULL)
         fail_call("mmap", "");
+    run->jail.report = run->report;
 }
 
 /* ---- the child: confine, block, report. Nothing here returns to the caller's frames ---- */

@@ -38,6 +38,14 @@ static const char *apply_limits(struct jail *jail)
     return limits_apply(&jail->limits, jail->highest_descriptor);
 }
 
+/* Without /proc nothing tells what is shared; Platform.enforcement says so. */
+static const char *privatise_mappings(struct jail *jail)
+{
+    const char *failed = mappings_privatise(jail->report);
+
+    return failed != NULL && errno == ENOENT ? NULL : failed;
+}
+
 /* What belongs to a thread rather than to the process. */
 static const char *confine_thread(void *argument)
 {
@@ -80,7 +88,7 @@ static const char *filter_calls(struct jail *jail)
 }
 
 static const char *(*const steps[])(struct jail *) = {
-    check_parent, unblock_signals, deaden_descriptors, grant_own_proc,
+    check_parent, unblock_signals, deaden_descriptors, privatise_mappings, grant_own_proc,
     apply_limits, confine_threads, close_tools,        filter_calls,
 };
 

@@ -129,6 +129,11 @@ int descriptors_highest(void);
  */
 const char *descriptors_deaden(const struct descriptors *descriptors, int *highest);
 
+/* ---- mappings.c: memory that the parent shares is the child's own ---- */
+
+/* child: puts a private mapping in the place of every shared one, but for the one that begins at `except`. */
+const char *mappings_privatise(const void *except);
+
 /* ---- capabilities.c: what root may still do ---- */
 
 /* child, per thread: keeps CAP_DAC_OVERRIDE alone, and nothing that could come back. */
@@ -169,7 +174,8 @@ struct jail {
     struct descriptors descriptors;
     struct landlock landlock;
     struct seccomp_program *filter; /* NULL: the kernel takes none */
-    int highest_descriptor;         /* set on the way */
+    const struct process_report *report; /* the one mapping that stays shared, until the jail is closed */
+    int highest_descriptor;              /* set on the way */
 };
 
 /* child: walks the steps. Returns the failed call's name with errno set, or NULL when the jail is closed. */

@@ -118,8 +118,8 @@ static void emit(struct assembler *a, uint16_t code, uint32_t k, unsigned yes, u
         a->wanted[yes] = true;
     if (no < CHECKS_END)
         a->wanted[no] = true;
-    a->operations[a->count] = (struct operation){
-        .code = code, .k = k, .yes = (uint16_t)yes, .no = (uint16_t)no};
+    a->operations[a->count] =
+        (struct operation){.code = code, .k = k, .yes = (uint16_t)yes, .no = (uint16_t)no};
     if (a->count < SECCOMP_LENGTH_MAX)
         a->count++; /* a full program overwrites its last operation, and is refused at the end */
 }
@@ -264,8 +264,6 @@ struct range {
     uint32_t first, last;
 };
 
-#define ONE(value) {(value), (value)}
-
 static bool is_small(const struct range *range)
 {
     return range->last < NUMBERS_MAX - 32;
@@ -309,8 +307,18 @@ static void if_listed(struct assembler *a, unsigned argument, const struct range
     }
 }
 
-#define IF_LISTED(a, argument, ranges, label) \
+#define IF_LISTED(a, argument, ranges, label)                                                      \
     if_listed((a), (argument), (ranges), sizeof(ranges) / sizeof((ranges)[0]), (label))
+
+/* For arguments of 64 bits, pointers and longs: `value` and nothing in the high half. */
+static void allow_only(struct assembler *a, unsigned argument, uint32_t value, unsigned refuse)
+{
+    load_low(a, argument);
+    unless_equal(a, value, refuse);
+    load_high(a, argument);
+    unless_equal(a, 0, refuse);
+    answer(a, ALLOW);
+}
 
 /*
  * A setuid file left in a granted directory would let anyone outside become the user who ran the
@@ -397,11 +405,7 @@ static void emit_socketpair(struct assembler *a)
 
 static void emit_sendto(struct assembler *a)
 {
-    load_low(a, 4);
-    unless_equal(a, 0, REFUSE_ENETUNREACH);
-    load_high(a, 4);
-    unless_equal(a, 0, REFUSE_ENETUNREACH);
-    answer(a, ALLOW);
+    allow_only(a, 4, 0, REFUSE_ENETUNREACH);
 }
 
 /*
@@ -471,37 +475,37 @@ static void emit_ioprio(struct assembler *a)
  * only reads, and Landlock looks at devices alone. A list of what is refused could not be complete.
  */
 static const struct range ioctl_allowed[] = {
-    ONE(0x5401),              /* TCGETS: isatty */
-    ONE(0x802c542a),          /* TCGETS2 */
-    ONE(0x5413),              /* TIOCGWINSZ */
-    ONE(0x541b),              /* FIONREAD */
-    ONE(0x5421),              /* FIONBIO */
+    {0x5401, 0x5401},         /* TCGETS: isatty */
+    {0x802c542a, 0x802c542a}, /* TCGETS2 */
+    {0x5413, 0x5413},         /* TIOCGWINSZ */
+    {0x541b, 0x541b},         /* FIONREAD */
+    {0x5421, 0x5421},         /* FIONBIO */
     {0x5450, 0x5451},         /* FIONCLEX FIOCLEX */
-    ONE(0x540f),              /* TIOCGPGRP */
-    ONE(0x5411),              /* TIOCOUTQ, SIOCOUTQ */
-    ONE(0x5429),              /* TIOCGSID */
-    ONE(0x5460),              /* FIOQSIZE */
-    ONE(0x40049409),          /* FICLONE */
-    ONE(0x4020940d),          /* FICLONERANGE */
-    ONE(0xc0189436),          /* FIDEDUPERANGE */
-    ONE(0xc020660b),          /* FS_IOC_FIEMAP */
-    ONE(0x80086601),          /* FS_IOC_GETFLAGS */
-    ONE(0x80087601),          /* FS_IOC_GETVERSION */
-    ONE(0x801c581f),          /* FS_IOC_FSGETXATTR */
-    ONE(0x80045200),          /* RNDGETENTCNT */
+    {0x540f, 0x540f},         /* TIOCGPGRP */
+    {0x5411, 0x5411},         /* TIOCOUTQ, SIOCOUTQ */
+    {0x5429, 0x5429},         /* TIOCGSID */
+    {0x5460, 0x5460},         /* FIOQSIZE */
+    {0x40049409, 0x40049409}, /* FICLONE */
+    {0x4020940d, 0x4020940d}, /* FICLONERANGE */
+    {0xc0189436, 0xc0189436}, /* FIDEDUPERANGE */
+    {0xc020660b, 0xc020660b}, /* FS_IOC_FIEMAP */
+    {0x80086601, 0x80086601}, /* FS_IOC_GETFLAGS */
+    {0x80087601, 0x80087601}, /* FS_IOC_GETVERSION */
+    {0x801c581f, 0x801c581f}, /* FS_IOC_FSGETXATTR */
+    {0x80045200, 0x80045200}, /* RNDGETENTCNT */
     {0x8903, 0x8905},         /* FIOGETOWN SIOCGPGRP SIOCATMARK */
 };
 
 static const struct range ioctl_of_networks[] = {
-    ONE(0x8910),              /* SIOCGIFNAME */
-    {0x8912, 0x8913},         /* SIOCGIFCONF SIOCGIFFLAGS */
-    ONE(0x8915),              /* SIOCGIFADDR */
-    ONE(0x8917),              /* SIOCGIFDSTADDR */
-    ONE(0x8919),              /* SIOCGIFBRDADDR */
-    ONE(0x891b),              /* SIOCGIFNETMASK */
-    ONE(0x8921),              /* SIOCGIFMTU */
-    ONE(0x8927),              /* SIOCGIFHWADDR */
-    ONE(0x8933),              /* SIOCGIFINDEX */
+    {0x8910, 0x8910}, /* SIOCGIFNAME */
+    {0x8912, 0x8913}, /* SIOCGIFCONF SIOCGIFFLAGS */
+    {0x8915, 0x8915}, /* SIOCGIFADDR */
+    {0x8917, 0x8917}, /* SIOCGIFDSTADDR */
+    {0x8919, 0x8919}, /* SIOCGIFBRDADDR */
+    {0x891b, 0x891b}, /* SIOCGIFNETMASK */
+    {0x8921, 0x8921}, /* SIOCGIFMTU */
+    {0x8927, 0x8927}, /* SIOCGIFHWADDR */
+    {0x8933, 0x8933}, /* SIOCGIFINDEX */
 };
 
 static void emit_ioctl(struct assembler *a)
@@ -520,10 +524,10 @@ static const struct range fcntl_allowed[] = {
     {0, 7},       /* F_DUPFD F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW */
     {1027, 1038}, /* F_DUPFD_QUERY to F_SET_FILE_RW_HINT: F_DUPFD_CLOEXEC, pipe sizes, seals */
     {36, 38},     /* F_OFD_GETLK F_OFD_SETLK F_OFD_SETLKW */
-    ONE(9),       /* F_GETOWN */
-    ONE(11),      /* F_GETSIG */
+    {9, 9},       /* F_GETOWN */
+    {11, 11},     /* F_GETSIG */
     {16, 17},     /* F_GETOWN_EX F_GETOWNER_UIDS */
-    ONE(1025),    /* F_GETLEASE */
+    {1025, 1025}, /* F_GETLEASE */
 };
 
 static void emit_fcntl(struct assembler *a)
@@ -533,25 +537,25 @@ static void emit_fcntl(struct assembler *a)
 }
 
 static const struct range prctl_allowed[] = {
-    ONE(0x53564d41), /* PR_SET_VMA: names memory; Ruby and malloc do */
-    {2, 3},          /* PR_GET_PDEATHSIG PR_GET_DUMPABLE */
-    {15, 16},        /* PR_SET_NAME PR_GET_NAME */
-    {21, 23},        /* PR_GET_SECCOMP PR_SET_SECCOMP PR_CAPBSET_READ */
-    ONE(5),          /* PR_GET_UNALIGN */
-    ONE(7),          /* PR_GET_KEEPCAPS */
-    ONE(25),         /* PR_GET_TSC */
-    ONE(27),         /* PR_GET_SECUREBITS */
-    {29, 30},        /* PR_SET_TIMERSLACK PR_GET_TIMERSLACK */
-    ONE(34),         /* PR_MCE_KILL_GET */
-    {37, 40},        /* PR_GET_CHILD_SUBREAPER PR_*_NO_NEW_PRIVS PR_GET_TID_ADDRESS */
-    {41, 42},        /* PR_SET_THP_DISABLE PR_GET_THP_DISABLE */
-    {50, 52},        /* PR_SVE_SET_VL PR_SVE_GET_VL PR_GET_SPECULATION_CTRL */
-    {54, 56},        /* PR_PAC_RESET_KEYS PR_SET_TAGGED_ADDR_CTRL PR_GET_TAGGED_ADDR_CTRL */
-    ONE(61),         /* PR_PAC_GET_ENABLED_KEYS */
-    {63, 66},        /* PR_SME_SET_VL PR_SME_GET_VL PR_SET_MDWE PR_GET_MDWE */
-    ONE(68),         /* PR_GET_MEMORY_MERGE */
-    {74, 76},        /* PR_*_SHADOW_STACK_STATUS */
-    ONE(0x41555856), /* PR_GET_AUXV */
+    {0x53564d41, 0x53564d41}, /* PR_SET_VMA: names memory; Ruby and malloc do */
+    {2, 3},                   /* PR_GET_PDEATHSIG PR_GET_DUMPABLE */
+    {15, 16},                 /* PR_SET_NAME PR_GET_NAME */
+    {21, 23},                 /* PR_GET_SECCOMP PR_SET_SECCOMP PR_CAPBSET_READ */
+    {5, 5},                   /* PR_GET_UNALIGN */
+    {7, 7},                   /* PR_GET_KEEPCAPS */
+    {25, 25},                 /* PR_GET_TSC */
+    {27, 27},                 /* PR_GET_SECUREBITS */
+    {29, 30},                 /* PR_SET_TIMERSLACK PR_GET_TIMERSLACK */
+    {34, 34},                 /* PR_MCE_KILL_GET */
+    {37, 40},                 /* PR_GET_CHILD_SUBREAPER PR_*_NO_NEW_PRIVS PR_GET_TID_ADDRESS */
+    {41, 42},                 /* PR_SET_THP_DISABLE PR_GET_THP_DISABLE */
+    {50, 52},                 /* PR_SVE_SET_VL PR_SVE_GET_VL PR_GET_SPECULATION_CTRL */
+    {54, 56}, /* PR_PAC_RESET_KEYS PR_SET_TAGGED_ADDR_CTRL PR_GET_TAGGED_ADDR_CTRL */
+    {61, 61}, /* PR_PAC_GET_ENABLED_KEYS */
+    {63, 66}, /* PR_SME_SET_VL PR_SME_GET_VL PR_SET_MDWE PR_GET_MDWE */
+    {68, 68}, /* PR_GET_MEMORY_MERGE */
+    {74, 76}, /* PR_*_SHADOW_STACK_STATUS */
+    {0x41555856, 0x41555856}, /* PR_GET_AUXV */
 };
 
 /* What the kernel has beside these is refused as such; an option outside is newer, and unknown. */
@@ -570,18 +574,10 @@ static void emit_prctl(struct assembler *a)
     answer(a, REFUSE_EINVAL);
 
     place(a, death_signal); /* must not be cleared, or the child outlives the parent's death */
-    load_low(a, 1);
-    unless_equal(a, SIGKILL, REFUSE_EPERM);
-    load_high(a, 1);
-    unless_equal(a, 0, REFUSE_EPERM);
-    answer(a, ALLOW);
+    allow_only(a, 1, SIGKILL, REFUSE_EPERM);
 
     place(a, dumpable); /* may only become harder to read */
-    load_low(a, 1);
-    unless_equal(a, 0, REFUSE_EPERM);
-    load_high(a, 1);
-    unless_equal(a, 0, REFUSE_EPERM);
-    answer(a, ALLOW);
+    allow_only(a, 1, 0, REFUSE_EPERM);
 }
 
 static void emit_personality(struct assembler *a)

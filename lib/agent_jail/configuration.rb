@@ -18,7 +18,7 @@ module AgentJail
       max_result_mb: [64, :mebibytes],
       max_file_mb: [1024, :mebibytes],
       max_open_files: [256, :count],
-      env: [:inherit, :environment],
+      env: %i[inherit environment],
       tmpdir: [false, :flag]
     }.freeze
 

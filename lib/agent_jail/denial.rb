@@ -4,16 +4,19 @@ module AgentJail
   # Tells which door of the jail an exception ran into. Asked in the child, of the exception that ended the block and of
   # its causes, since a library may have wrapped the refusal.
   module Denial # :nodoc:
-    # What the filter and Landlock answer, by door. A network that is off is unreachable, which no file can be.
-    NETWORK = [Errno::ENETUNREACH].freeze
     PERMISSION = [Errno::EACCES, Errno::EPERM].freeze
 
     # Methods of Ruby that concern processes, for which EPERM says nothing about a file.
-    PROCESS_METHODS = %w[fork _fork spawn system exec ` popen popen2 popen2e popen3 getpty kill setsid setpgid setpgrp daemon
-                         setpriority setrlimit setproctitle].freeze
+    PROCESS_METHODS = %w[fork _fork spawn system exec ` popen popen2 popen2e popen3 getpty kill setsid setpgid setpgrp
+                         daemon setpriority setrlimit].freeze
 
-    # Name resolution wraps the refusal in errors of its own that have no cause.
+    # PTY reports whatever happened in these words.
+    PTY_REFUSED = "can't get Master/Slave device"
+
+    # The filter answers ENETUNREACH, which no file can be. Name resolution makes errors of its own out of that, without
+    # a cause, or gives up at the files that only a jail with a network may read.
     RESOLUTION = %w[SocketError Socket::ResolutionError Resolv::ResolvError Resolv::ResolvTimeout].freeze
+    RESOLUTION_FILES = Regexp.union(SystemPaths::NAMES)
 
     CAUSES_MAX = 16
 
@@ -21,10 +24,8 @@ module AgentJail
       # "filesystem", "network", "process" or "" for an exception, given the run's plan.
       def of(exception, plan)
         causes(exception).each do |error|
-          return "network" if !plan[:network] && network?(error)
-          next unless PERMISSION.any? { |refused| refused === error } # rubocop:disable Style/CaseEquality
-
-          return process?(error) ? "process" : "filesystem"
+          door = door_of(error, plan)
+          return door if door
         end
         ""
       end
@@ -40,8 +41,20 @@ module AgentJail
         chain
       end
 
+      def door_of(error, plan)
+        return "network" if !plan[:network] && network?(error)
+        return "process" if !plan[:processes] && error.message == PTY_REFUSED
+        return unless permission?(error)
+
+        process?(error) ? "process" : "filesystem"
+      end
+
+      def permission?(error)
+        PERMISSION.any? { |refused| error.is_a?(refused) }
+      end
+
       def network?(error)
-        NETWORK.any? { |refused| refused === error } || # rubocop:disable Style/CaseEquality
+        error.is_a?(Errno::ENETUNREACH) || (permission?(error) && error.message.match?(RESOLUTION_FILES)) ||
           error.class.ancestors.any? { |ancestor| RESOLUTION.include?(ancestor.name) }
       end
 

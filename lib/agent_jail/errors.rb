@@ -84,8 +84,9 @@ module AgentJail
     def initialize(message, signal: nil, exit_status: nil, usage: nil)
       @signal = signal
       @exit_status = exit_status
-      super(original_class: signal ? "SignalException" : "SystemExit", original_message: signal ? "SIG#{signal}" : "exit",
-            original_backtrace: nil, message: message, usage: usage)
+      original_class, original_message = signal ? ["SignalException", "SIG#{signal}"] : %w[SystemExit exit]
+      super(original_class: original_class, original_message: original_message, original_backtrace: nil,
+            message: message, usage: usage)
     end
   end
 

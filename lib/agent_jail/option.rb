@@ -38,7 +38,7 @@ module AgentJail
       def ios(name, value)
         list(name, value).map do |io|
           wrong(name, "IO objects", io) unless io.respond_to?(:to_io)
-          io.to_io.tap { |it| raise ArgumentError, "#{name} holds a closed IO: #{it.inspect}" if it.closed? }
+          io.to_io.tap { |open| raise ArgumentError, "#{name} holds a closed IO: #{open.inspect}" if open.closed? }
         end.freeze
       end
 

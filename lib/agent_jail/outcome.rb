@@ -7,8 +7,11 @@ module AgentJail
     REMEDIES = {
       "filesystem" => "the jail grants no such access: name the path in fs_allow: or fs_read_allow:",
       "network" => "the jail has no network: pass network: true if the block may have it",
-      "process" => "the jail lets nothing be run or signalled: pass processes: true if the block may run programs"
+      "process" => "the block may run no program and touch no other process: processes: true lets it run programs"
     }.freeze
+
+    SIGKILL = Signal.list["KILL"]
+    SIGXCPU = Signal.list["XCPU"]
 
     def initialize(options, kind, payload, ending, usage)
       @options = options
@@ -25,50 +28,68 @@ module AgentJail
 
     private
 
-    # Only what the gate let through comes here, see result.c.
+    # Only what the gate let through comes here, see ext/agent_jail/result.c.
     def load
-      Marshal.load(@payload)
+      Marshal.load(@payload) # rubocop:disable Security/MarshalLoad
     rescue ArgumentError, TypeError, RangeError, ZeroDivisionError, EOFError, FrozenError => e
       raise ResultError.new("the value cannot be loaded: #{e.message}", original_class: e.class.name, usage: @usage)
     end
 
     def error
-      case @kind
-      when :wall then timeout_error(:timeout, @options[:timeout], "")
-      when :cpu then cpu_error
-      when :memory then memory_error("failed to allocate memory")
-      when :raised then raised_error
-      when :refused then ResultError.new("the result was refused: #{@payload.force_encoding("UTF-8").scrub}", usage: @usage)
-      when :ended then ended_error
-      when :setup then setup_error
-      end
+      send(:"#{@kind}_error")
     end
 
-    def timeout_error(option, seconds, of_what)
-      TimeoutError.new("the block was stopped at its #{option} of #{seconds} seconds#{of_what}", usage: @usage)
+    def wall_error
+      timeout_error(:timeout, @options[:timeout], "")
     end
 
     def cpu_error
-      timeout_error(:cpu_timeout, @options[:cpu_timeout] || @options[:timeout], " of CPU time")
+      timeout_error(:cpu_timeout, cpu_timeout, " of CPU time")
     end
 
-    def memory_error(message)
+    def memory_error
       limit = @options[:memory_mb] / (1024 * 1024)
-      MemoryError.new("#{message}: the block may allocate #{limit} MiB (memory_mb:) beyond what it inherited",
+      MemoryError.new("the block may allocate #{limit} MiB beyond what it inherited, and wanted more (memory_mb:)",
                       usage: @usage)
+    end
+
+    def refused_error
+      refused(@payload.force_encoding(Encoding::UTF_8).scrub)
     end
 
     def raised_error
       raised = Report.unpack(@payload)
-      return ResultError.new("the result was refused: it is no report of an exception", usage: @usage) unless raised
+      return refused("it is no report of an exception") unless raised
 
       original = { original_class: raised.class_name, original_message: raised.message,
                    original_backtrace: raised.backtrace, usage: @usage }
       words = Report.readable(raised.message)
       return undumpable(raised, words, original) if raised.stage == "dump"
 
-      denial(raised, words, original) ||
-        SandboxError.new(message: "#{raised.class_name}: #{words}", **original)
+      denial(raised, words, original) || SandboxError.new(message: "#{raised.class_name}: #{words}", **original)
+    end
+
+    # Where the cause cannot be known, the message says just that.
+    def ended_error
+      return crash("the child ended, and its status went to somebody else who waits for children") unless @signal
+      return crash("the child exited with status #{@exit_status} before it had sent a value") if @signal.zero?
+
+      cpu_used_up? ? cpu_error : killed(Signal.signame(@signal) || @signal.to_s)
+    end
+
+    def setup_error
+      call, errno, detail = @payload
+      reason = [(SystemCallError.new(nil, errno).message unless errno.zero?), (detail unless detail.empty?)].compact
+      SetupError.new("the jail could not be closed, so the block did not run: #{[call, *reason].join(": ")}",
+                     usage: @usage)
+    end
+
+    def timeout_error(option, seconds, of_what)
+      TimeoutError.new("the block was stopped at its #{option} of #{seconds} seconds#{of_what}", usage: @usage)
+    end
+
+    def refused(why)
+      ResultError.new("the result was refused: #{why}", usage: @usage)
     end
 
     def undumpable(raised, words, original)
@@ -79,31 +100,24 @@ module AgentJail
       DENIALS[raised.door]&.new("#{words} (#{REMEDIES[raised.door]})", **original)
     end
 
-    # Where the cause cannot be known, the message says just that.
-    def ended_error
-      return crash("the child ended and its status went to somebody else who waits for children") unless @signal
-      return crash("the child exited with status #{@exit_status} before it had sent a value") if @signal.zero?
-
-      name = Signal.signame(@signal) || @signal.to_s
-      return cpu_error if name == "XCPU" || (name == "KILL" && cpu_used_up?)
-
-      by = " (by its own hand, by the kernel for want of memory, or by somebody else)" if name == "KILL"
-      crash("the child was killed by SIG#{name}#{by}", signal: name)
+    def cpu_timeout
+      @options[:cpu_timeout] || @options[:timeout]
     end
 
+    # SIGXCPU comes at the soft limit, SIGKILL a second later for a block that would not hear.
     def cpu_used_up?
-      @usage.cpu && @usage.cpu >= (@options[:cpu_timeout] || @options[:timeout])
+      return true if @signal == SIGXCPU
+
+      @signal == SIGKILL && !@usage.cpu.nil? && @usage.cpu >= cpu_timeout
+    end
+
+    def killed(signal)
+      by = " (by its own hand, by the kernel for want of memory, or by somebody else)" if signal == "KILL"
+      crash("the child was killed by SIG#{signal}#{by}", signal: signal)
     end
 
     def crash(message, signal: nil)
       CrashError.new(message, signal: signal, exit_status: signal ? nil : @exit_status, usage: @usage)
-    end
-
-    def setup_error
-      call, errno, detail = @payload
-      reason = [(SystemCallError.new(nil, errno).message unless errno.zero?), (detail unless detail.empty?)].compact
-      SetupError.new("the jail could not be closed, so the block did not run: #{call}: #{reason.join(", ")}",
-                     usage: @usage)
     end
   end
 end

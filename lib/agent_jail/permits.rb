@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module AgentJail
-  # Permitted classes as the gate wants them: name and wire forms (enum result_form in jail.h). Each form runs other code
+  # Permitted classes as the gate wants them: name and wire form (enum result_form in jail.h). Each form runs other code
   # of the class when it is loaded, so a class is permitted in the one form in which its own instances are dumped.
   module Permits # :nodoc:
     OBJECT = 1
@@ -30,11 +30,15 @@ module AgentJail
       def form_of(klass)
         return USER_MARSHAL if defines?(klass, :marshal_dump)
         return USER_DEFINED if defines?(klass, :_dump)
-        return STRUCT if STRUCTS.any? { |struct| klass < struct }
-        return SUBCLASS if [String, Array, Hash].any? { |base| klass < base }
-        return OBJECT unless klass <= Regexp || klass <= Module
+        return STRUCT if beneath?(klass, STRUCTS)
+        return SUBCLASS if beneath?(klass, [String, Array, Hash])
+        return OBJECT unless beneath?(klass, [Regexp, Module, Proc, IO])
 
-        raise ArgumentError, "permitted_classes cannot hold #{klass}: a value of it would run as code in the parent"
+        raise ArgumentError, "permitted_classes cannot hold #{klass}: a value of it is code, or cannot be dumped"
+      end
+
+      def beneath?(klass, bases)
+        bases.any? { |base| klass <= base }
       end
 
       def defines?(klass, method)

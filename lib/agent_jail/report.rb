@@ -8,6 +8,7 @@ module AgentJail
   module Report # :nodoc:
     Raised = Struct.new(:class_name, :message, :encoding, :door, :stage, :backtrace)
 
+    FIELDS = 5 # before the backtrace
     MESSAGE_MAX = 1 << 20 # bytes
     LINE_MAX = 4096       # bytes
     BACKTRACE_MAX = 500   # lines
@@ -23,22 +24,18 @@ module AgentJail
 
       # In the child: the block was left by a jump (a number of enum ruby_tag_type) instead of ending.
       def left(jump)
-        message = "the block was left by #{LEFT.fetch(jump, "Thread#kill or a jump")}; end it with next or its last value"
+        by = LEFT.fetch(jump, "Thread#kill or a jump")
+        message = "the block was left by #{by}: end it with next, or with its last value"
         strings(["LocalJumpError", message, "UTF-8", "", "block"])
       end
 
       # In the parent, which believes nothing: a Raised, or nil when the bytes are not a report.
       def unpack(bytes)
-        count, rest = bytes.unpack1("L"), 4
-        return unless count&.between?(5, BACKTRACE_MAX + 6)
+        count = bytes.unpack1("L")
+        return unless count&.between?(FIELDS, FIELDS + BACKTRACE_MAX + 1)
 
-        fields = Array.new(count) do
-          size = bytes.byteslice(rest, 4)&.unpack1("L")
-          return if size.nil? || size > bytes.bytesize - rest - 4
-
-          bytes.byteslice(rest + 4, size).tap { rest += 4 + size }
-        end
-        raised(fields)
+        fields = unpack_strings(bytes, count)
+        raised(fields) if fields
       end
 
       # A message as valid UTF-8: as it is where it can be, else with its bytes escaped.
@@ -80,6 +77,16 @@ module AgentJail
 
         half = BACKTRACE_MAX / 2
         [*lines.first(half), "... #{lines.size - (2 * half)} lines left out ...", *lines.last(half)]
+      end
+
+      def unpack_strings(bytes, count)
+        at = 4
+        Array.new(count) do
+          size = bytes.byteslice(at, 4)&.unpack1("L")
+          return if size.nil? || size > bytes.bytesize - at - 4
+
+          bytes.byteslice(at + 4, size).tap { at += 4 + size }
+        end
       end
 
       def raised(fields)

@@ -11,17 +11,15 @@ module AgentJail
     WRITE = 2
     EXECUTE = 4
 
-    RBCONFIG = %w[rubylibdir rubyarchdir rubyarchprefix sitedir sitelibdir sitearchdir vendordir vendorlibdir vendorarchdir
-                  topdir].freeze
-    LIBRARIES = %w[/lib /lib32 /lib64 /usr/lib /usr/lib32 /usr/lib64 /usr/local/lib /usr/local/lib64].freeze
-    DATA = %w[/usr/share/zoneinfo /etc/localtime /etc/timezone /usr/share/locale /usr/share/i18n /etc/ld.so.cache
+    RBCONFIG = %w[rubylibdir rubyarchdir rubyarchprefix sitedir sitelibdir sitearchdir vendordir vendorlibdir
+                  vendorarchdir topdir].freeze
+    LIBRARIES = %w[/lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /usr/local/lib64].freeze
+    DATA = %w[/usr/share/zoneinfo /etc/localtime /etc/timezone /usr/share/locale /etc/ld.so.cache
               /usr/share/ca-certificates /usr/local/share/ca-certificates /etc/ssl/certs /etc/ssl/cert.pem
               /etc/ssl/openssl.cnf /etc/pki/tls/certs /etc/pki/tls/cert.pem /etc/pki/tls/openssl.cnf
               /etc/pki/ca-trust/extracted /etc/crypto-policies].freeze
-    KERNEL = %w[/proc/cpuinfo /proc/meminfo /proc/stat /proc/loadavg /proc/uptime /proc/version
-                /proc/sys/vm/overcommit_memory /proc/sys/kernel/osrelease /proc/sys/kernel/ngroups_max
-                /proc/sys/kernel/cap_last_cap /sys/devices/system/cpu /sys/kernel/mm/transparent_hugepage
-                /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max].freeze
+    KERNEL = %w[/proc/cpuinfo /proc/meminfo /proc/stat /proc/sys/vm/overcommit_memory /sys/devices/system/cpu
+                /sys/kernel/mm/transparent_hugepage /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max].freeze
     DEVICES = %w[/dev/random /dev/urandom].freeze
     SINKS = %w[/dev/null /dev/zero /dev/full].freeze
     NAMES = %w[/etc/hosts /etc/resolv.conf /etc/nsswitch.conf /etc/host.conf /etc/gai.conf /etc/services
@@ -36,13 +34,15 @@ module AgentJail
       # [path, access] of everything that is granted unasked. Paths that are not there are passed over by the extension.
       def grants(network:, processes:)
         read = processes ? READ | EXECUTE : READ
-        runtime.map { |path| [path, read] } +
-          SINKS.map { |path| [path, READ | WRITE] } +
-          (network ? NAMES.map { |path| [path, READ] } : []) +
-          (processes ? programs.map { |path| [path, READ | EXECUTE] } : [])
+        [*granted(runtime, read), *granted(SINKS, READ | WRITE), *(granted(NAMES, READ) if network),
+         *(granted(programs, read) if processes)]
       end
 
       private
+
+      def granted(paths, access)
+        paths.map { |path| [path, access] }
+      end
 
       # Worked out again when the load path or the gem path has changed.
       def runtime

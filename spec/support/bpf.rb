@@ -39,7 +39,7 @@ module Bpf
 
   # What the program (its bytes, or decoded before for many runs) answers: [:allow], [:errno, number] or
   # [:kill_process].
-  def run(program, arch:, nr:, args: [], ip: 0)
+  def run(program, arch:, nr:, args: [], ip: 0) # rubocop:disable Naming/MethodParameterName -- the kernel's own
     program = decode(program) if program.is_a?(String)
     data = [nr & WORD, ARCHES.fetch(arch, arch), ip, *args, *[0] * (6 - args.size)].pack("LLQQ6")
     value = execute(program, data)
@@ -47,7 +47,7 @@ module Bpf
     action == :errno ? [action, value & 0xffff] : [action]
   end
 
-  def execute(program, data)
+  def execute(program, data) # rubocop:disable Metrics/CyclomaticComplexity, Metrics/MethodLength -- a case per instruction
     accumulator = index = pc = 0
     loop do
       at = program.fetch(pc)
@@ -76,27 +76,20 @@ module Bpf
     end
   end
 
-  # True, or raises Invalid. Jumps only go forward since an offset has no sign, so a program always ends.
+  # The program, decoded, or raises Invalid. Jumps only go forward since an offset has no sign, so it always ends.
   def verify(bytes)
     program = decode(bytes)
     raise Invalid, "a length of #{program.size}" unless program.size.between?(1, LENGTH_MAX)
     raise Invalid, "does not end in an answer" unless program.last.code == RET_K
 
     program.each_with_index { |instruction, pc| verify_instruction(instruction, program.size - pc - 1) }
-    true
   end
 
   def verify_instruction(instruction, left)
     raise Invalid, "knows no #{instruction}" unless KNOWN.include?(instruction.code)
-
-    case instruction.code
-    when LD_ABS
-      raise Invalid, "loads at #{instruction.k}" unless (instruction.k % 4).zero? && instruction.k < 64
-    when JA
-      raise Invalid, "jumps out of the program" unless instruction.k < left
-    when *JUMPS
-      raise Invalid, "jumps out of the program" unless [instruction.jt, instruction.jf].max < left
-    end
+    raise Invalid, "jumps out of the program" if successors(instruction).any? { _1 >= left }
+    return unless instruction.code == LD_ABS
+    raise Invalid, "loads at #{instruction.k}" unless (instruction.k % 4).zero? && instruction.k < 64
   end
 
   # Indices of the instructions that nothing leads to.

@@ -54,7 +54,7 @@ module SyscallReference
 
   Row = Struct.new(:name, :x86_64, :aarch64, :verdict) do
     def to_markdown
-      "| #{x86_64 || '-'} | #{aarch64 || '-'} | `#{name}` | #{WORDS.fetch(verdict)} |\n"
+      "| #{x86_64 || "-"} | #{aarch64 || "-"} | `#{name}` | #{WORDS.fetch(verdict)} |\n"
     end
   end
 
