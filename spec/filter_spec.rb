@@ -470,4 +470,34 @@ RSpec.describe "the system call filter", if: AgentJail::Native.respond_to?(:filt
     [0, 0xffffffff, 0xffffffffffffffff].each { expect(answer(:personality, _1)).to eq allow }
     [0x0040000, 0x8, 0x0400000].each { expect(answer(:personality, _1)).to eq errno["EPERM"] }
   end
+
+  describe "on this machine" do
+    it "answers what the walk of its instructions answers, for every call refused outright" do
+      arch = RbConfig::CONFIG["host_cpu"]
+      unscoped, scoped = [false, true].map { programs[[arch, { network: false, processes: false, scoped: _1 }]] }
+      refused = (0..1023).to_h { |number| [number, Bpf.run(unscoped, arch: arch, nr: number)] }
+      refused.select! { |number, answer| answer != allow && answer == Bpf.run(scoped, arch: arch, nr: number) }
+      given = AgentJail.run do
+        refused.keys.to_h do |number|
+          [number, syscall(number, 0, 0, 0, 0, 0, 0)]
+        rescue SystemCallError => e
+          [number, e.errno]
+        end
+      end
+
+      expect(given.size).to be > 400
+      expect(given).to eq(refused.transform_values(&:last))
+    end
+
+    it "knows the child by its own number" do
+      parent = Process.pid
+
+      expect(AgentJail.run { [Process.kill(0, Process.pid), Process.kill(0, -Process.pid)] }).to eq [1, 1]
+      expect(AgentJail.run { Process.setpriority(Process::PRIO_PROCESS, Process.pid, 19) }).to eq 0
+      expect { AgentJail.run { Process.kill(0, parent) } }.to raise_error(AgentJail::ProcessError)
+      expect { AgentJail.run { Process.setpriority(Process::PRIO_PROCESS, parent, 19) } }
+        .to raise_error(AgentJail::ProcessError)
+      expect { AgentJail.run { Process.kill(0, -Process.getpgid(parent)) } }.to raise_error(AgentJail::ProcessError)
+    end
+  end
 end

@@ -108,12 +108,18 @@ RSpec.describe AgentJail, "where it cannot jail" do
     "AgentJail.configure { |c| c.on_unsupported = :#{reaction} }\n"
   end
 
-  call = 'begin; puts AgentJail.run { "#{$$ == PID ? "here" : "forked"}" }; rescue AgentJail::Error; puts $!.class; end'
-  program = "PID = $$\n2.times { #{call} }"
+  program = <<~RUBY
+    pid = $$
+    2.times do
+      puts(AgentJail.run { $$ == pid ? "here" : "forked" })
+    rescue AgentJail::Error => e
+      puts(e.class)
+    end
+  RUBY
 
   {
     "fork" => ["here\nhere\n", RUBY_PLATFORM],
-    "Landlock" => ["forked\nforked\n", "Landlock"]
+    "Landlock" => %W[forked\nforked\n Landlock]
   }.each do |feature, (output, names)|
     context "without #{feature}" do
       it "raises UnsupportedPlatformError under on_unsupported :raise, and runs nothing" do

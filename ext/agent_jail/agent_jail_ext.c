@@ -18,7 +18,8 @@
 
 #define REAP_PATIENCE                                                                              \
     10.0 /* seconds; a killed process is gone in milliseconds unless the kernel is stuck */
-#define REFUSAL_MAX 4096     /* bytes of words in a frame that refuses the value */
+#define REFUSAL_MAX 4096 /* bytes of words in a frame that refuses the value */
+#define CRASH_REPORT_MAX (64 << 10)
 #define RAISED_MAX (4 << 20) /* bytes of an exception's strings */
 
 enum fork_states {
@@ -44,6 +45,7 @@ struct run {
     int result[2]; /* the pipe: [0] the parent's, [1] the child's */
     double started;
     size_t max_result;
+    int crash;   /* the file for a crash report, or -1 */
     pid_t child; /* 0: none, or none any more */
     struct process_end end;
     enum block_stage stage; /* in the child */
@@ -154,12 +156,15 @@ static void prepare_descriptors(struct run *run)
     VALUE inherit = plan_fetch(run, "inherit");
     size_t count = 0;
 
+    run->crash = crash_open();
     run->jail.descriptors.null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (run->jail.descriptors.null < 0)
         fail_call("open", "/dev/null");
     run->jail.descriptors.highest = descriptors_highest();
-    run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 2);
+    run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 3);
     run->keep[count++] = run->result[1];
+    if (run->crash >= 0)
+        run->keep[count++] = run->crash;
     if (run->jail.landlock.fd >= 0)
         run->keep[count++] = run->jail.landlock.fd;
     for (long i = 0; i < RARRAY_LEN(inherit); i++)
@@ -219,6 +224,7 @@ static void flush_output(void)
 {
     int state;
 
+    crash_flush();
     rb_protect(rb_io_flush, rb_stdout, &state);
     rb_protect(rb_io_flush, rb_stderr, &state);
     rb_set_errinfo(Qnil);
@@ -361,6 +367,7 @@ __attribute__((noreturn)) static void be_the_child(struct run *run, int fork_sta
         process_fail(run->report, failed, errno, "");
     atomic_store(&run->report->stage, PROCESS_CONFINED);
     process_report_free(run->report);
+    crash_capture(run->crash);
     run_block(run);
 }
 
@@ -486,13 +493,23 @@ static void end_child(struct run *run)
     run->child = 0;
 }
 
+/* nil when there was no crash. */
+static VALUE crash_report(const struct run *run)
+{
+    VALUE text = rb_str_buf_new(CRASH_REPORT_MAX);
+    size_t length = crash_read(run->crash, RSTRING_PTR(text), CRASH_REPORT_MAX);
+
+    rb_str_set_len(text, (long)length);
+    return length == 0 ? Qnil : text;
+}
+
 static VALUE conclude_ended(struct run *run)
 {
     const struct process_report *report = run->report;
 
     switch (atomic_load(&report->stage)) {
     case PROCESS_CONFINED:
-        return outcome(run, "ended", Qnil);
+        return outcome(run, "ended", crash_report(run));
     case PROCESS_FAILED:
         return outcome(run, "setup",
                        rb_ary_new_from_args(3, rb_str_new_cstr(report->call),
@@ -647,6 +664,7 @@ static VALUE clean_up(VALUE argument)
     close_descriptor(&run->result[0]);
     close_descriptor(&run->result[1]);
     close_descriptor(&run->supervision.pidfd);
+    close_descriptor(&run->crash);
     close_descriptor(&run->jail.landlock.fd);
     close_descriptor(&run->jail.descriptors.null);
     process_report_free(run->report);
@@ -666,6 +684,7 @@ static VALUE native_run(VALUE self, VALUE plan, VALUE block)
         .block = block,
         .started = process_clock(),
         .result = {-1, -1},
+        .crash = -1,
         .supervision = {.pidfd = -1},
         .jail = {.landlock = {.fd = -1}, .descriptors = {.null = -1}},
         .body = Qnil,
@@ -801,6 +820,8 @@ void Init_agent_jail_ext(void)
     VALUE mNative = rb_define_module_under(mAgentJail, "Native");
     const char *failed = process_install_fork_handlers();
 
+    if (failed == NULL)
+        failed = crash_install();
     if (failed != NULL)
         fail_call(failed, "");
     mReport = rb_const_get(mAgentJail, rb_intern("Report"));

@@ -188,6 +188,19 @@ bool threads_alone(void);
 /* child: runs `apply` on every other thread of the process too. */
 const char *threads_apply(const char *(*apply)(void *), void *argument);
 
+/* ---- crash.c: what the runtime says when it crashes ---- */
+
+/* parent, once. */
+const char *crash_install(void);
+/* parent: a file for the report, or -1 where there is none to be had. */
+int crash_open(void);
+/* child: from here on a crash report goes into the file. */
+void crash_capture(int file);
+/* child: writes what C's stderr was keeping back. */
+void crash_flush(void);
+/* parent: the report's beginning; 0 bytes: there was no crash. Written by the child, so it is not to be believed. */
+size_t crash_read(int file, char *text, size_t size);
+
 /* ---- frame.c: the channel between child and parent ---- */
 
 enum frame_kind {

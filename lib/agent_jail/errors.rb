@@ -81,9 +81,13 @@ module AgentJail
     # Exit status, or nil when a signal ended the child or the status is not known.
     attr_reader :exit_status
 
-    def initialize(message, signal: nil, exit_status: nil, usage: nil)
+    # Ruby's crash report ("[BUG] ..."), its first 64 KiB, or nil when there was none.
+    attr_reader :report
+
+    def initialize(message, signal: nil, exit_status: nil, report: nil, usage: nil)
       @signal = signal
       @exit_status = exit_status
+      @report = report
       original_class, original_message = signal ? ["SignalException", "SIG#{signal}"] : %w[SystemExit exit]
       super(original_class: original_class, original_message: original_message, original_backtrace: nil,
             message: message, usage: usage)

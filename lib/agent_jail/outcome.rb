@@ -10,6 +10,13 @@ module AgentJail
       "process" => "the block may run no program and touch no other process: processes: true lets it run programs"
     }.freeze
 
+    # What Ruby says before it gives up, of memory and of signals.
+    OUT_OF_MEMORY = /\[FATAL\] failed to allocate memory|\[BUG\].*(?:mmap|allocat|out of memory)/in
+    REPORTED = { "[BUG] Segmentation fault" => "SEGV", "[BUG] Bus Error" => "BUS",
+                 "[BUG] Illegal instruction" => "ILL" }.freeze
+    REPORT_HEADLINE = /\[(?:BUG|FATAL)\].*/
+
+    SIGABRT = Signal.list["ABRT"]
     SIGKILL = Signal.list["KILL"]
     SIGXCPU = Signal.list["XCPU"]
 
@@ -71,10 +78,11 @@ module AgentJail
 
     # Where the cause cannot be known, the message says just that.
     def ended_error
+      return memory_error if @payload&.match?(OUT_OF_MEMORY)
       return crash("the child ended, and its status went to somebody else who waits for children") unless @signal
       return crash("the child exited with status #{@exit_status} before it had sent a value") if @signal.zero?
 
-      cpu_used_up? ? cpu_error : killed(Signal.signame(@signal) || @signal.to_s)
+      cpu_used_up? ? cpu_error : killed(signal_name)
     end
 
     def setup_error
@@ -111,13 +119,21 @@ module AgentJail
       @signal == SIGKILL && !@usage.cpu.nil? && @usage.cpu >= cpu_timeout
     end
 
+    # Ruby reports a crash, then aborts: what came first is the cause.
+    def signal_name
+      _, reported = REPORTED.find { |words, _| @payload&.include?(words) } if @signal == SIGABRT
+      reported || Signal.signame(@signal) || @signal.to_s
+    end
+
     def killed(signal)
       by = " (by its own hand, by the kernel for want of memory, or by somebody else)" if signal == "KILL"
       crash("the child was killed by SIG#{signal}#{by}", signal: signal)
     end
 
     def crash(message, signal: nil)
-      CrashError.new(message, signal: signal, exit_status: signal ? nil : @exit_status, usage: @usage)
+      report = @payload && Report.readable(@payload.force_encoding(Encoding::UTF_8))
+      message = "#{message}: #{report[REPORT_HEADLINE]}" if report&.match?(REPORT_HEADLINE)
+      CrashError.new(message, signal: signal, exit_status: signal ? nil : @exit_status, report: report, usage: @usage)
     end
   end
 end

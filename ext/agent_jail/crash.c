@@ -1,0 +1,119 @@
+/*
+ * crash.c - what the runtime says when it crashes.
+ *
+ * Ruby writes its crash report to C's stderr: "[BUG] Segmentation fault" and pages more, or "[FATAL] failed to allocate
+ * memory". In a jail that is no news for the application's log: it belongs to the error. So C's stderr of the child is a
+ * stream that lets lines pass until one of those words comes, and from there on puts descriptor 2 into a file of the
+ * parent's. Ruby's own $stderr, which writes to the descriptor, is left alone.
+ */
+#include "jail.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef __GLIBC__ /* elsewhere stderr cannot be assigned, and a crash report goes where it goes */
+
+static FILE *stream;
+
+/* In the child. */
+static int report = -1;
+static bool crashed;
+static char line[256];
+static size_t filled;
+
+static void pass(const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(STDERR_FILENO, bytes, size);
+
+        if (written <= 0)
+            return; /* there is nobody left to tell */
+        bytes += written;
+        size -= (size_t)written;
+    }
+}
+
+void crash_flush(void)
+{
+    pass(line, filled);
+    filled = 0;
+}
+
+static bool line_holds(const char *word)
+{
+    return memmem(line, filled, word, strlen(word)) != NULL;
+}
+
+/* The report's first line comes in pieces, so a line is kept back until it ends. */
+static void take(char byte)
+{
+    line[filled++] = byte;
+    if (!crashed && (line_holds("[BUG]") || line_holds("[FATAL]")))
+        crashed = dup2(report, STDERR_FILENO) == STDERR_FILENO;
+    if (crashed || byte == '\n' || filled == sizeof(line))
+        crash_flush();
+}
+
+static ssize_t write_stderr(void *cookie, const char *bytes, size_t size)
+{
+    (void)cookie;
+    size_t i = 0;
+
+    while (i < size && !crashed)
+        take(bytes[i++]);
+    pass(bytes + i, size - i);
+    return (ssize_t)size;
+}
+
+const char *crash_install(void)
+{
+    stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_stderr});
+    if (stream == NULL)
+        return "fopencookie";
+    return setvbuf(stream, NULL, _IONBF, 0) == 0 ? NULL : "setvbuf";
+}
+
+int crash_open(void)
+{
+    return memfd_create("agent_jail crash report", MFD_CLOEXEC);
+}
+
+void crash_capture(int file)
+{
+    if (file < 0)
+        return;
+    report = file;
+    stderr = stream;
+}
+
+#else
+
+const char *crash_install(void)
+{
+    return NULL;
+}
+
+int crash_open(void)
+{
+    return -1;
+}
+
+void crash_capture(int file)
+{
+    (void)file;
+}
+
+void crash_flush(void)
+{
+}
+
+#endif
+
+size_t crash_read(int file, char *text, size_t size)
+{
+    ssize_t got = file < 0 ? 0 : pread(file, text, size, 0);
+
+    return got < 0 ? 0 : (size_t)got;
+}
