@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -35,6 +36,16 @@
 #define LEFT_MAX 64
 
 #define PIDFD_SIGNAL_GROUP (1u << 2) /* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
+
+/* The kernel's interface since Linux 6.13, written out since headers are older than kernels. */
+struct pidfd_information {
+    uint64_t mask, cgroup;
+    uint32_t ids[11];
+    int32_t exit_code;
+};
+
+#define PIDFD_GET_INFORMATION _IOWR(0xFF, 11, struct pidfd_information)
+#define PIDFD_INFORMATION_EXIT (1u << 3)
 
 /* The report of the run whose fork is under way in this thread, and whether there has been one. */
 static __thread struct process_report *announced;
@@ -209,11 +220,26 @@ static void reap_orphans(pid_t group)
         continue;
 }
 
-static void describe_end(struct process_end *end, int status, const struct rusage *usage)
+static void describe_status(struct process_end *end, int status)
 {
     end->known = true;
     end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     end->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+/* A process that somebody else reaped: its descriptor still knows its status, since Linux 6.15. */
+static void ask_descriptor(int pidfd, struct process_end *end)
+{
+    struct pidfd_information information = {.mask = PIDFD_INFORMATION_EXIT};
+
+    if (pidfd >= 0 && ioctl(pidfd, PIDFD_GET_INFORMATION, &information) == 0 &&
+        (information.mask & PIDFD_INFORMATION_EXIT))
+        describe_status(end, information.exit_code);
+}
+
+static void describe_end(struct process_end *end, int status, const struct rusage *usage)
+{
+    describe_status(end, status);
     end->cpu = seconds_of(usage->ru_utime) + seconds_of(usage->ru_stime);
     end->max_rss_kb = usage->ru_maxrss;
 }
@@ -232,8 +258,15 @@ bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end
             describe_end(end, status, &usage);
             break;
         }
-        if (reaped < 0 && errno == ECHILD)
-            break; /* SIGCHLD is ignored, or another thread waited for any child */
+        if (reaped < 0 && errno == ECHILD) {
+            /* SIGCHLD is ignored, or another thread waited for any child */
+            if (!process_ended(pid, pidfd) && process_clock() < deadline) {
+                await_end(pidfd);
+                continue;
+            }
+            ask_descriptor(pidfd, end);
+            break;
+        }
         if (process_clock() >= deadline)
             return false;
         await_end(pidfd);
