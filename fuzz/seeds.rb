@@ -5,6 +5,7 @@
 
 require "bigdecimal"
 require "date"
+require "fileutils"
 require "set"
 
 module Seeds
@@ -47,11 +48,12 @@ module Seeds
       "bignums" => [2**31, -(2**64)], "floats" => [0.5, -0.0, 1e300, Float::INFINITY, -Float::INFINITY, Float::NAN],
       "binary" => "\xff".b, "ascii" => "a".encode("US-ASCII"), "utf8" => "\u00e9",
       "encodings" => [japanese, japanese.dup, japanese.to_sym, "a".encode("UTF-16LE")],
-      "symbols" => %i[a b a] + [:"\u00e9"], "array" => [1, [2, [3]]], "hash" => { a: { b: 1 } },
+      "symbols" => %i[a b a] + [:é], "array" => [1, [2, [3]]], "hash" => { a: { b: 1 } },
       "default_hash" => Hash.new(3).merge!(1 => 2), "identity_hash" => {}.compare_by_identity.merge!(1 => 2),
       "ranges" => [1..2, ("a"..), (nil..nil), (1.0...2)], "set" => Set[1, "a"],
       "identity_set" => Set[1].compare_by_identity, "rational" => Rational(1, 3),
-      "complex" => [Complex(1, 2.0), Complex(Rational(1, 2), 3)], "date" => [Date.new(2001, 2, 3), Date.new(10**20, 1, 1)],
+      "complex" => [Complex(1, 2.0), Complex(Rational(1, 2), 3)],
+      "date" => [Date.new(2001, 2, 3), Date.new(10**20, 1, 1)],
       "datetime" => DateTime.new(2001, 2, 3, 4, 5, Rational(1, 10**12), "+3"),
       "times" => [Time.at(0).utc, Time.at(0, in: "+09:00"), Time.at(Rational(1, 3)), Time.new(10**30)],
       "decimals" => %w[1.5 NaN -Infinity -0 1e-400].map { |text| BigDecimal(text) },
@@ -60,7 +62,7 @@ module Seeds
   end
 
   def write
-    Dir.mkdir(CORPUS) unless Dir.exist?(CORPUS)
+    FileUtils.mkdir_p(CORPUS)
     plain.each { |name, value| File.binwrite("#{CORPUS}/plain_#{name}", Marshal.dump(value)) }
     PERMITTED.each { |name, bytes| File.binwrite("#{CORPUS}/permitted_#{name}", "\x04\x08#{bytes}") }
     REFUSED.each { |name, bytes| File.binwrite("#{CORPUS}/refused_#{name}", "\x04\x08#{bytes}") }

@@ -14,6 +14,7 @@ RSpec.configure do |config|
   config.filter_run_excluding(:ill_typed) if defined?(RBS::Test)
   config.example_status_persistence_file_path = "tmp/spec_status.txt"
   config.pending_failure_output = :no_backtrace if config.respond_to?(:pending_failure_output=)
+  config.backtrace_exclusion_patterns << %r{/spec/(spec_helper|support/(gc_level|watchdog|own_directory))\.rb}
   config.color_mode = :off if ENV["CI"]
 
   # The order of `--seed`, with the seed told up front: RSpec's own `:random` would tell it again after the closing

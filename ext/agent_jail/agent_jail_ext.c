@@ -5,6 +5,8 @@
  * [kind, payload, usage], which lib/ turns into a value or an exception. The plain-C parts are in jail.h.
  */
 #include <ruby.h>
+#include <ruby/fiber/scheduler.h>
+#include <ruby/io.h>
 #include <ruby/thread.h>
 
 #include <errno.h>
@@ -18,7 +20,8 @@
 
 #define REAP_PATIENCE                                                                              \
     10.0 /* seconds; a killed process is gone in milliseconds unless the kernel is stuck */
-#define REFUSAL_MAX 4096 /* bytes of words in a frame that refuses the value */
+#define SCHEDULED_LOOK 0.05 /* seconds */
+#define REFUSAL_MAX 4096    /* bytes of words in a frame that refuses the value */
 #define CRASH_REPORT_MAX (64 << 10)
 #define RAISED_MAX (4 << 20) /* bytes of an exception's strings */
 
@@ -50,6 +53,7 @@ struct run {
     struct process_end end;
     enum block_stage stage; /* in the child */
     VALUE dump, exception;  /* in the child */
+    VALUE result_io;        /* result[0] as an IO, where a fiber scheduler wants one */
     struct frame_header header;
     VALUE body; /* a String of header.length bytes */
 };
@@ -408,18 +412,46 @@ static void *supervise_without_gvl(void *argument)
     return (void *)(uintptr_t)event;
 }
 
-static enum supervise_event receive(struct run *run, char *buffer, size_t length)
+static enum supervise_event receive_blocking(struct run *run)
 {
     enum supervise_event event;
 
-    run->supervision.buffer = buffer;
-    run->supervision.length = length;
-    run->supervision.got = 0;
     do {
         event = (enum supervise_event)(uintptr_t)rb_thread_call_without_gvl(
             supervise_without_gvl, &run->supervision, RUBY_UBF_IO, NULL);
     } while (event == SUPERVISE_PENDING);
     return event;
+}
+
+/* Under a fiber scheduler other fibers go on meanwhile: it watches the pipe, and the clocks are looked at in between. */
+static enum supervise_event receive_scheduled(struct run *run, VALUE scheduler)
+{
+    enum supervise_event event;
+
+    if (NIL_P(run->result_io)) {
+        run->result_io = rb_io_fdopen(run->result[0], O_RDONLY, "agent_jail result");
+        run->result[0] = -1; /* it is the IO's to close, so that the scheduler hears of it */
+    }
+    while ((event = supervise_advance(&run->supervision)) == SUPERVISE_PENDING) {
+        double patience = supervise_patience(&run->supervision);
+
+        /* a program may hold the pipe when the child has ended, and then the pipe does not tell */
+        if (patience > SCHEDULED_LOOK && RTEST(plan_fetch(run, "processes")))
+            patience = SCHEDULED_LOOK;
+        rb_fiber_scheduler_io_wait(scheduler, run->result_io, INT2FIX(RUBY_IO_READABLE),
+                                   DBL2NUM(patience));
+    }
+    return event;
+}
+
+static enum supervise_event receive(struct run *run, char *buffer, size_t length)
+{
+    VALUE scheduler = rb_fiber_scheduler_current();
+
+    run->supervision.buffer = buffer;
+    run->supervision.length = length;
+    run->supervision.got = 0;
+    return NIL_P(scheduler) ? receive_blocking(run) : receive_scheduled(run, scheduler);
 }
 
 static size_t longest_body(const struct run *run)
@@ -661,6 +693,8 @@ static VALUE clean_up(VALUE argument)
     struct run *run = (struct run *)argument;
 
     end_child(run);
+    if (!NIL_P(run->result_io))
+        rb_io_close(run->result_io);
     close_descriptor(&run->result[0]);
     close_descriptor(&run->result[1]);
     close_descriptor(&run->supervision.pidfd);
@@ -687,6 +721,7 @@ static VALUE native_run(VALUE self, VALUE plan, VALUE block)
         .crash = -1,
         .supervision = {.pidfd = -1},
         .jail = {.landlock = {.fd = -1}, .descriptors = {.null = -1}},
+        .result_io = Qnil,
         .body = Qnil,
         .dump = Qnil,
         .exception = Qnil,

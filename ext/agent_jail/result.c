@@ -17,16 +17,20 @@
 /*
  * What hashing keys may cost. The child was forked from the parent, so it knows the parent's hash
  * seed; and it may share one big object between many keys at four bytes each. Costs are in units
- * of about 10 ns: what Ruby takes for the hash of an Integer, or for 16 bytes of a String.
+ * of about 10 ns: what Ruby takes for the hash of an Integer, or for 16 bytes of a String. The
+ * budget is COST_FREE and one unit a byte, which honest results do not come near: their keys are
+ * short, or occur once. The worst that passes took Ruby 3.1, beside the loading itself, 1.0 s where
+ * it was short (14,000 NaN keys) and would take 1.7 s at 64 MB. Beyond it are, in one Hash or Set,
+ * more than some 3,500 BigDecimals or 2,800 Arrays of 13 elements as keys.
  */
 enum {
     COST_LEAF = 1,
     COST_BYTES = 16,       /* bytes a unit */
     COST_CALL = 12,        /* a call of #hash or #eql? by name */
-    COST_FREE = 32 << 20,  /* what a short result may cost beside its length */
+    COST_FREE = 96 << 20,  /* what a short result may cost beside its length */
     COST_SMALL = 4,        /* of a part that loading works on: no more than 63 bytes */
-    KEY_HEIGHT_MAX = 64,   /* of a key; see RESULT_DEPTH_MAX */
-    KEY_PARTS_MAX = 8,     /* of a key whose hash counts as out of the child's hands */
+    KEY_HEIGHT_MAX = 64,   /* of a key: its hash overflows a Fiber of Ruby 3.1 at 432 */
+    KEY_PARTS_MAX = 12,    /* of a key whose hash counts as beyond the child's choice */
     STEERED = UINT8_MAX,   /* parts of a value whose hash the child chooses */
     TIME_BYTES_MIN = 8,
     TIME_BYTES_MAX = 64,   /* the year follows the first 8: this one has 130 digits */
@@ -324,7 +328,7 @@ static void charge_key(struct gate *gate, struct value key, uint32_t *steered)
         refuse(gate, "a key is nested too deep or leads back to itself");
     }
     if (key.parts > KEY_PARTS_MAX) {
-        charge(gate, ((uint64_t)key.cost + COST_CALL) * ++*steered);
+        charge(gate, (uint64_t)key.cost * ++*steered);
     } else {
         charge(gate, key.cost);
     }
@@ -942,7 +946,7 @@ static struct value check_subclass_body(struct gate *gate, bool ivars)
     struct value value = nothing;
     bool string = take_if(gate, '"');
     if (string) {
-        value = add_leaf(gate, leaf(STRING, take_span(gate, 1).length));
+        value = add_leaf(gate, leaf(OBJECT, take_span(gate, 1).length));
     } else if (take_if(gate, '[')) {
         value = check_array(gate, false);
     } else {

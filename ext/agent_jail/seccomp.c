@@ -715,7 +715,7 @@ static const char *label_numbers(unsigned labels[NUMBERS_MAX], uint32_t audit_ar
 }
 
 /*
- * Half of all numbers are allowed, strewn among the others: those are a set. Once they are gone, the
+ * Half of all numbers are allowed, strewn among the others: those are a set. Without them, the
  * search has long runs. The last of them, absent, also holds every number above: those of x32 too.
  */
 static void emit_numbers(struct assembler *a, const unsigned labels[NUMBERS_MAX])

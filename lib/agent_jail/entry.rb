@@ -5,7 +5,7 @@ module AgentJail
   class Entry # :nodoc:
     # The block itself where there is nothing to do before it: every call more is memory that the child touches.
     def self.for(options, tmpdir, block)
-      plain = options[:env] == :inherit && tmpdir.nil? && !options[:processes]
+      plain = options[:env] == :inherit && tmpdir.nil? && !options[:processes] && Fiber.current_scheduler.nil?
       plain ? block : new(options, tmpdir, block)
     end
 
@@ -16,13 +16,28 @@ module AgentJail
     end
 
     def call
+      Fiber.current_scheduler ? call_in_blocking_fiber : enter
+    end
+
+    private
+
+    # A fiber scheduler waits on descriptors that it shares with the parent: in the child nothing may come to it.
+    def call_in_blocking_fiber
+      locals = Thread.current.keys.to_h { |name| [name, Thread.current[name]] }
+      fiber = Fiber.new(blocking: true) do
+        locals.each { |name, value| Thread.current[name] = value }
+        enter
+      end
+      value = fiber.resume
+      fiber.alive? ? raise(FiberError, "the block yielded to a fiber outside") : value
+    end
+
+    def enter
       # The parent's handler would reap the programs that the block runs.
       trap("CHLD", "DEFAULT") if @options[:processes]
       change_environment
       @block.call
     end
-
-    private
 
     def change_environment
       names = @options[:env]

@@ -3,8 +3,8 @@
 # What an act ends in: in a jail, and in a plain fork, which is what the same act does where there is no jail.
 module Acts
   # The block's value in a jail, or the AgentJail::Error.
-  def jailed(**options, &)
-    AgentJail.run(**options, &)
+  def jailed(...)
+    AgentJail.run(...)
   rescue AgentJail::Error => e
     e
   end
