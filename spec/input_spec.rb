@@ -77,13 +77,13 @@ RSpec.describe AgentJail, "given input that is not sound" do
 
   { TypeError => wrong_type, ArgumentError => wrong_value }.each do |error, table|
     table.each do |option, values|
-      it "raises #{error} naming #{option} and forks nothing" do
+      it "raises #{error} naming #{option} and forks nothing", :ill_typed do
         expect(amiss(values, error, option) { |value| raised { described_class.run(**{ option => value }) { 1 } } })
           .to be_empty
         expect(Process).not_to have_received(:_fork)
       end
 
-      it "raises #{error} naming default_#{option} and keeps the configuration" do
+      it "raises #{error} naming default_#{option} and keeps the configuration", :ill_typed do
         before = described_class.configuration
         missed = amiss(values, error, "default_#{option}") do |value|
           raised { described_class.configure { |c| c.public_send(:"default_#{option}=", value) } }
@@ -113,22 +113,22 @@ RSpec.describe AgentJail, "given input that is not sound" do
     expect([wrong_type.keys.sort, sound.keys.sort]).to eq([options.sort, options.sort])
   end
 
-  it "names every unknown option and forks nothing" do
+  it "names every unknown option and forks nothing", :ill_typed do
     expect { described_class.run(timeout: 1, memory: 5, fs_alow: "/") { 1 } }
       .to raise_error(ArgumentError, /unknown options: memory, fs_alow/)
     expect(Process).not_to have_received(:_fork)
   end
 
-  it "knows no default_ names in run" do
+  it "knows no default_ names in run", :ill_typed do
     expect { described_class.run(default_timeout: 5) { 1 } }.to raise_error(ArgumentError, /default_timeout/)
   end
 
-  it "raises ArgumentError without a block and forks nothing" do
+  it "raises ArgumentError without a block and forks nothing", :ill_typed do
     expect { described_class.run(timeout: 1) }.to raise_error(ArgumentError, /block/)
     expect(Process).not_to have_received(:_fork)
   end
 
-  it "raises ArgumentError for positional arguments and forks nothing" do
+  it "raises ArgumentError for positional arguments and forks nothing", :ill_typed do
     expect { described_class.run(5) { 1 } }.to raise_error(ArgumentError)
     expect(Process).not_to have_received(:_fork)
   end
@@ -249,14 +249,14 @@ RSpec.describe AgentJail, "configuration" do
   end
 
   [:wran, "warn", nil, true].each do |reaction|
-    it "refuses #{reaction.inspect} as on_unsupported" do
+    it "refuses #{reaction.inspect} as on_unsupported", :ill_typed do
       expect { described_class.configure { |c| c.on_unsupported = reaction } }
         .to raise_error(/\bon_unsupported\b/) { |error| expect([ArgumentError, TypeError]).to include(error.class) }
       expect(described_class.configuration.on_unsupported).to eq(:warn)
     end
   end
 
-  it "needs a block" do
+  it "needs a block", :ill_typed do
     expect { described_class.configure }.to raise_error(ArgumentError, /block/)
   end
 

@@ -105,7 +105,7 @@ RSpec.describe AgentJail, "limits of time" do
         end
       RUBY
 
-      expect(ruby.stdout).to match(/cpu_timeout/)
+      expect(ruby).to be_success.and have_attributes(stdout: /cpu_timeout of 0.3/, stderr: "")
       expect(ruby.stdout.to_f).to be_between(0.3, 0.3 + slack)
     end
   end
@@ -131,7 +131,7 @@ RSpec.describe AgentJail, "limits of time" do
       end
     RUBY
 
-    expect(ruby.stdout).to match(/cpu_timeout of 0.9/)
+    expect(ruby).to be_success.and have_attributes(stdout: /cpu_timeout of 0.9/, stderr: "")
     expect(ruby.stdout.to_f).to be_between(1.5, 2 + slack)
   end
 end

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "jail.h"
@@ -40,15 +39,14 @@ enum fork_states {
 enum block_stage { STAGE_BLOCK, STAGE_DUMP, STAGE_DONE };
 
 struct run {
-    VALUE plan, block;
+    VALUE plan;
     struct jail jail;
     int *keep; /* what jail.descriptors.keep points to */
-    struct process_report *report;
     struct supervision supervision;
     int result[2]; /* the pipe: [0] the parent's, [1] the child's */
     double started;
     size_t max_result;
-    int crash;   /* the file for a crash report, or -1 */
+    int report;  /* see report.c */
     pid_t child; /* 0: none, or none any more */
     struct process_end end;
     enum block_stage stage; /* in the child */
@@ -59,7 +57,7 @@ struct run {
 };
 
 static VALUE mReport; /* AgentJail::Report, which puts exceptions into strings */
-static ID id_call, id_pack, id_left, id_fork, id_list, id_kill, id_join, id_status;
+static ID id_pack, id_left, id_fork, id_list, id_kill, id_join, id_status;
 
 /* ---- reading the plan ---- */
 
@@ -158,17 +156,18 @@ static bool is_reserved(int fd)
 static void prepare_descriptors(struct run *run)
 {
     VALUE inherit = plan_fetch(run, "inherit");
+    const char *failed;
     size_t count = 0;
 
-    run->crash = crash_open();
+    run->report = report_open();
+    if (run->report < 0)
+        fail_call("memfd_create", "");
     run->jail.descriptors.null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (run->jail.descriptors.null < 0)
         fail_call("open", "/dev/null");
-    run->jail.descriptors.highest = descriptors_highest();
     run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 3);
     run->keep[count++] = run->result[1];
-    if (run->crash >= 0)
-        run->keep[count++] = run->crash;
+    run->keep[count++] = run->report;
     if (run->jail.landlock.fd >= 0)
         run->keep[count++] = run->jail.landlock.fd;
     for (long i = 0; i < RARRAY_LEN(inherit); i++)
@@ -176,6 +175,9 @@ static void prepare_descriptors(struct run *run)
     run->jail.descriptors.keep = run->keep;
     run->jail.descriptors.keep_count = count;
     run->jail.descriptors.reserved = is_reserved;
+    failed = descriptors_list(&run->jail.descriptors);
+    if (failed != NULL)
+        fail_call(failed, "");
 }
 
 static void prepare_limits(struct run *run)
@@ -207,10 +209,6 @@ static void prepare(struct run *run)
     supervision->deadline = run->started + NUM2DBL(plan_fetch(run, "timeout"));
     supervision->cpu_limit = NUM2DBL(plan_fetch(run, "cpu_timeout"));
     supervision->processors = NUM2INT(plan_fetch(run, "processors"));
-    run->report = process_announce();
-    if (run->report == NULL)
-        fail_call("mmap", "");
-    run->jail.report = run->report;
 }
 
 /* ---- the child: confine, block, report. Nothing here returns to the caller's frames ---- */
@@ -283,14 +281,39 @@ __attribute__((noreturn)) static void leave_raised(struct run *run, VALUE except
           Qnil);
 }
 
+/*
+ * The dump of nil, true, false and a small Integer, or nil for all else. Marshal.dump makes the same; but a fork pays
+ * for every page that it touches first, and Marshal's tables are most of what such a block would touch.
+ */
+static VALUE dump_simple(VALUE value)
+{
+    char bytes[4] = {4, 8};
+    long length = 3;
+
+    if (NIL_P(value)) {
+        bytes[2] = '0';
+    } else if (value == Qtrue || value == Qfalse) {
+        bytes[2] = value == Qtrue ? 'T' : 'F';
+    } else if (FIXNUM_P(value) && FIX2LONG(value) >= 0 && FIX2LONG(value) < 123) {
+        bytes[2] = 'i';
+        bytes[3] = (char)(FIX2LONG(value) == 0 ? 0 : FIX2LONG(value) + 5);
+        length = 4;
+    } else {
+        return Qnil;
+    }
+    return rb_str_new(bytes, length);
+}
+
 static VALUE block_and_dump(VALUE argument)
 {
     struct run *run = (struct run *)argument;
-    VALUE value = rb_funcall(run->block, id_call, 0);
+    VALUE value = rb_yield_values(0);
 
     flush_output();
     run->stage = STAGE_DUMP;
-    run->dump = rb_marshal_dump(value, Qnil);
+    run->dump = dump_simple(value);
+    if (NIL_P(run->dump))
+        run->dump = rb_marshal_dump(value, Qnil);
     return Qnil;
 }
 
@@ -350,9 +373,9 @@ __attribute__((noreturn)) static void fail_raised(struct run *run, const char *s
     VALUE words = NIL_P(exception) ? Qnil : rb_protect(words_of, exception, &failed);
 
     if (NIL_P(exception) || failed != 0)
-        process_fail(run->report, step, 0, "an exception that cannot be described");
+        report_fail(run->report, step, 0, "an exception that cannot be described");
     rb_str_cat(words, "", 1);
-    process_fail(run->report, step, 0, RSTRING_PTR(words));
+    report_fail(run->report, step, 0, RSTRING_PTR(words));
 }
 
 __attribute__((noreturn)) static void be_the_child(struct run *run, int fork_state)
@@ -368,10 +391,11 @@ __attribute__((noreturn)) static void be_the_child(struct run *run, int fork_sta
         fail_raised(run, "stopping the threads of a fork hook", state);
     failed = confine(&run->jail);
     if (failed != NULL)
-        process_fail(run->report, failed, errno, "");
-    atomic_store(&run->report->stage, PROCESS_CONFINED);
-    process_report_free(run->report);
-    crash_capture(run->crash);
+        report_fail(run->report, failed, errno, "");
+    failed = report_confined(run->report);
+    if (failed != NULL)
+        report_fail(run->report, failed, errno, "");
+    crash_capture(run->report);
     run_block(run);
 }
 
@@ -390,6 +414,7 @@ static VALUE call_fork(VALUE unused)
 static void fork_child(struct run *run)
 {
     int state;
+    process_announce(run->report);
     VALUE child = rb_protect(call_fork, Qnil, &state);
 
     if (getpid() != run->jail.parent)
@@ -529,7 +554,7 @@ static void end_child(struct run *run)
 static VALUE crash_report(const struct run *run)
 {
     VALUE text = rb_str_buf_new(CRASH_REPORT_MAX);
-    size_t length = crash_read(run->crash, RSTRING_PTR(text), CRASH_REPORT_MAX);
+    size_t length = crash_read(run->report, RSTRING_PTR(text), CRASH_REPORT_MAX);
 
     rb_str_set_len(text, (long)length);
     return length == 0 ? Qnil : text;
@@ -537,22 +562,14 @@ static VALUE crash_report(const struct run *run)
 
 static VALUE conclude_ended(struct run *run)
 {
-    const struct process_report *report = run->report;
+    struct report_failure failure = {.call = "the child",
+                                     .detail = "it ended before the jail was closed"};
 
-    switch (atomic_load(&report->stage)) {
-    case PROCESS_CONFINED:
+    if (report_read(run->report, &failure) == REPORT_CONFINED)
         return outcome(run, "ended", crash_report(run));
-    case PROCESS_FAILED:
-        return outcome(run, "setup",
-                       rb_ary_new_from_args(3, rb_str_new_cstr(report->call),
-                                            INT2FIX(report->error),
-                                            rb_str_new_cstr(report->detail)));
-    default:
-        return outcome(
-            run, "setup",
-            rb_ary_new_from_args(3, rb_str_new_cstr("the child"), INT2FIX(0),
-                                 rb_str_new_cstr("it ended before the jail was closed")));
-    }
+    return outcome(run, "setup",
+                   rb_ary_new_from_args(3, rb_str_new_cstr(failure.call), INT2FIX(failure.error),
+                                        rb_str_new_cstr(failure.detail)));
 }
 
 static VALUE conclude_without_frame(struct run *run, enum supervise_event event)
@@ -698,27 +715,26 @@ static VALUE clean_up(VALUE argument)
     close_descriptor(&run->result[0]);
     close_descriptor(&run->result[1]);
     close_descriptor(&run->supervision.pidfd);
-    close_descriptor(&run->crash);
+    close_descriptor(&run->report);
     close_descriptor(&run->jail.landlock.fd);
     close_descriptor(&run->jail.descriptors.null);
-    process_report_free(run->report);
+    free(run->jail.descriptors.open);
     xfree(run->keep);
     return Qnil;
 }
 
 /*
- * call-seq: Native.run(plan, block) -> [kind, payload, end, usage]
+ * call-seq: Native.run(plan) { ... } -> [kind, payload, end, usage]
  *
- * Runs `block` in a jail that `plan` (see AgentJail::Plan) describes.
+ * Runs the block in a jail that `plan` (see AgentJail::Plan) describes.
  */
-static VALUE native_run(VALUE self, VALUE plan, VALUE block)
+static VALUE native_run(VALUE self, VALUE plan)
 {
     struct run run = {
         .plan = plan,
-        .block = block,
         .started = process_clock(),
         .result = {-1, -1},
-        .crash = -1,
+        .report = -1,
         .supervision = {.pidfd = -1},
         .jail = {.landlock = {.fd = -1}, .descriptors = {.null = -1}},
         .result_io = Qnil,
@@ -861,7 +877,6 @@ void Init_agent_jail_ext(void)
         fail_call(failed, "");
     mReport = rb_const_get(mAgentJail, rb_intern("Report"));
     rb_gc_register_mark_object(mReport);
-    id_call = rb_intern("call");
     id_pack = rb_intern("pack");
     id_left = rb_intern("left");
     id_fork = rb_intern("fork");
@@ -869,7 +884,7 @@ void Init_agent_jail_ext(void)
     id_kill = rb_intern("kill");
     id_join = rb_intern("join");
     id_status = rb_intern("status");
-    rb_define_singleton_method(mNative, "run", native_run, 2);
+    rb_define_singleton_method(mNative, "run", native_run, 1);
     rb_define_singleton_method(mNative, "refusal", native_refusal, 3);
     rb_define_singleton_method(mNative, "enforcement", native_enforcement, 0);
     rb_define_singleton_method(mNative, "erase_environment", native_erase_environment, 0);

@@ -41,8 +41,9 @@ static const char *apply_limits(struct jail *jail)
 /* Without /proc nothing tells what is shared; Platform.enforcement says so. */
 static const char *privatise_mappings(struct jail *jail)
 {
-    const char *failed = mappings_privatise(jail->report);
+    const char *failed = mappings_privatise();
 
+    (void)jail;
     return failed != NULL && errno == ENOENT ? NULL : failed;
 }
 
@@ -62,7 +63,8 @@ static const char *confine_thread(void *argument)
 /* Its own /proc has a number that nobody knew before the fork. Where /proc is not mounted there is none to read. */
 static const char *grant_own_proc(struct jail *jail)
 {
-    const char *failed = landlock_grant(&jail->landlock, "/proc/self", LANDLOCK_READ);
+    const char *failed =
+        landlock_grant(&jail->landlock, "/proc/self", LANDLOCK_READ | LANDLOCK_DIRECTORY);
 
     return failed != NULL && errno == ENOENT ? NULL : failed;
 }

@@ -3,14 +3,13 @@
  *
  * Ruby writes its crash report to C's stderr: "[BUG] Segmentation fault" and pages more, or "[FATAL] failed to allocate
  * memory". In a jail that is no news for the application's log: it belongs to the error. So C's stderr of the child is a
- * stream that lets lines pass until one of those words comes, and from there on puts descriptor 2 into a file of the
- * parent's. Ruby's own $stderr, which writes to the descriptor, is left alone.
+ * stream that lets lines pass until one of those words comes, and from there on puts descriptor 2 into the
+ * report's file. Ruby's own $stderr, which writes to the descriptor, is left alone.
  */
 #include "jail.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef __GLIBC__ /* elsewhere stderr cannot be assigned, and a crash report goes where it goes */
@@ -75,15 +74,8 @@ const char *crash_install(void)
     return setvbuf(stream, NULL, _IONBF, 0) == 0 ? NULL : "setvbuf";
 }
 
-int crash_open(void)
-{
-    return memfd_create("agent_jail crash report", MFD_CLOEXEC);
-}
-
 void crash_capture(int file)
 {
-    if (file < 0)
-        return;
     report = file;
     stderr = stream;
 }
@@ -93,11 +85,6 @@ void crash_capture(int file)
 const char *crash_install(void)
 {
     return NULL;
-}
-
-int crash_open(void)
-{
-    return -1;
 }
 
 void crash_capture(int file)
@@ -113,7 +100,7 @@ void crash_flush(void)
 
 size_t crash_read(int file, char *text, size_t size)
 {
-    ssize_t got = file < 0 ? 0 : pread(file, text, size, 0);
+    ssize_t got = pread(file, text, size, 0);
 
     return got < 0 ? 0 : (size_t)got;
 }

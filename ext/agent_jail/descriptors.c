@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,7 +18,7 @@
 /* How far numbers are tried where nothing tells which are open. */
 #define PROBED_MAX 65536
 
-/* Room above the highest for what the child itself opened since the fork: the runtime's own among it. */
+/* How many descriptors the child may have opened by itself since the fork. */
 #define OPENED_SINCE 16
 
 static bool kept(const struct descriptors *descriptors, int fd)
@@ -35,60 +37,97 @@ static bool deaden(const struct descriptors *descriptors, int fd)
     return kept(descriptors, fd) || dup3(descriptors->null, fd, O_CLOEXEC) == fd;
 }
 
-static bool note_highest(int fd, void *highest)
-{
-    int *noted = highest;
+/* Where a list is being made: numbers come in order. */
+struct listing {
+    int *list;
+    size_t count, room;
+};
 
-    if (fd > *noted)
-        *noted = fd;
+static bool note(int fd, void *argument)
+{
+    struct listing *listing = argument;
+
+    if (listing->count == listing->room) {
+        size_t room = listing->room == 0 ? 64 : 2 * listing->room;
+        int *list = realloc(listing->list, room * sizeof(*list));
+
+        if (list == NULL)
+            return false;
+        listing->list = list;
+        listing->room = room;
+    }
+    listing->list[listing->count++] = fd;
     return true;
 }
 
-/* Without /proc: as high as the limit allows. */
-static int highest_allowed(void)
+/* Without /proc: every number that the limit allows. */
+static void probe(struct listing *listing)
 {
     struct rlimit limit;
+    int end = PROBED_MAX;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > PROBED_MAX)
-        return PROBED_MAX;
-    return (int)limit.rlim_cur;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < PROBED_MAX)
+        end = (int)limit.rlim_cur;
+    for (int fd = 0; fd < end; fd++)
+        if (fcntl(fd, F_GETFD) >= 0 && !note(fd, listing))
+            return;
 }
 
-int descriptors_highest(void)
+const char *descriptors_list(struct descriptors *descriptors)
 {
-    int highest = STDERR_FILENO;
-    int list = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct listing listing = {.list = NULL};
+    int directory = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    if (list < 0)
-        return highest_allowed();
-    if (proc_each_number(list, note_highest, &highest) != NULL)
-        highest = highest_allowed();
-    (void)close(list);
-    return highest;
+    if (directory < 0) {
+        probe(&listing);
+    } else {
+        const char *failed = proc_each_number(directory, note, &listing);
+
+        (void)close(directory);
+        if (failed != NULL) {
+            free(listing.list);
+            return failed;
+        }
+    }
+    descriptors->open = listing.list;
+    descriptors->open_count = listing.count;
+    return listing.list == NULL ? "malloc" : NULL;
 }
 
-/*
- * Above what was open before the fork there is only what fork hooks and the runtime opened in the child since, and what
- * a thread without the GVL opened in that moment, which no object in the child knows of.
- */
-static const char *close_above(int highest)
+/* Numbers that were free before the fork. Lowest first, the child itself has opened some of them since: the runtime's
+ * own may be among them. Whatever is in the others came from a thread that held no lock of the runtime in the moment
+ * before the fork, so that no object in the child knows of it. */
+static bool clear_free(const struct descriptors *descriptors, int first, int last, int *looked_at)
 {
-    if (syscall(SYS_close_range, highest + 1, ~0u, 0) == 0)
-        return NULL;
-    if (errno != ENOSYS && errno != EPERM)
-        return "close_range";
-    for (int fd = highest + 1; fd <= highest_allowed(); fd++) /* before Linux 5.9 */
-        (void)close(fd);
-    return NULL;
+    for (; first <= last && *looked_at < OPENED_SINCE; first++, ++*looked_at)
+        if (fcntl(first, F_GETFD) >= 0 && !deaden(descriptors, first))
+            return false;
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+        return true;
+    if (last > first + PROBED_MAX)
+        last = first + PROBED_MAX; /* before Linux 5.9 */
+    for (; first <= last; first++)
+        (void)close(first);
+    return true;
 }
 
 const char *descriptors_deaden(const struct descriptors *descriptors, int *highest)
 {
-    *highest = descriptors->highest + OPENED_SINCE;
+    int looked_at = 0, next = STDERR_FILENO + 1;
+
     if (dup3(descriptors->null, STDIN_FILENO, 0) != STDIN_FILENO)
         return "dup3(stdin)";
-    for (int fd = STDERR_FILENO + 1; fd <= *highest; fd++)
-        if (fcntl(fd, F_GETFD) >= 0 && !deaden(descriptors, fd))
+    for (size_t i = 0; i < descriptors->open_count; i++) {
+        int fd = descriptors->open[i];
+
+        if (fd < next)
+            continue;
+        if (!clear_free(descriptors, next, fd - 1, &looked_at))
             return "dup3";
-    return close_above(*highest);
+        if (!deaden(descriptors, fd) && errno != EBADF)
+            return "dup3";
+        next = fd + 1;
+    }
+    *highest = next + OPENED_SINCE;
+    return clear_free(descriptors, next, INT_MAX, &looked_at) ? NULL : "dup3";
 }

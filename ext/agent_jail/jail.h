@@ -20,26 +20,39 @@
 
 struct seccomp_program;
 
-/* ---- process.c: a child's identity, its end, and what it used ---- */
+/* ---- report.c: how far a child came, told by other ways than the block's ---- */
 
 /*
- * The page that parent and child share from before the fork until the jail closes; the child unmaps it before the
- * block runs. It tells the parent who the child is even when a Process._fork hook raised, and how far the child came.
+ * A file in memory that parent and child share. The child notes its number in it as soon as it runs, so that the parent
+ * knows it even when a fork hook raised; writes into it what broke when the jail cannot be closed; and seals it when the
+ * jail is closed, which nobody can undo: after that what the file holds is the block's doing.
  */
-enum process_stage {
-    PROCESS_FORKING = 0, /* the child has not run yet */
-    PROCESS_SETTING_UP,  /* hooks and confinement */
-    PROCESS_FAILED,      /* `call`, `error` and `detail` say what broke; the child is gone or going */
-    PROCESS_CONFINED,    /* the jail is closed: from here on it is the block's doing */
+enum report_stage {
+    REPORT_STARTED,  /* hooks and confinement are under way, or ended with nothing said */
+    REPORT_FAILED,   /* the jail could not be closed */
+    REPORT_CONFINED, /* the jail was closed */
 };
 
-struct process_report {
-    _Atomic pid_t pid;
-    _Atomic int stage;
+struct report_failure {
     int error;         /* errno of the failed call; 0: not a system call */
     char call[64];     /* the call, or the step, that failed */
     char detail[1024]; /* what else there is to say, or empty */
 };
+
+/* parent: the file, or -1. */
+int report_open(void);
+/* child: notes who it is. Async-signal-safe. */
+void report_start(int report);
+/* parent: the number that the child noted, or 0. */
+pid_t report_child(int report);
+/* child: notes the failure; never returns. */
+void report_fail(int report, const char *call, int error, const char *detail) __attribute__((noreturn));
+/* child: the jail is closed. */
+const char *report_confined(int report);
+/* parent: how far it came. */
+enum report_stage report_read(int report, struct report_failure *failure);
+
+/* ---- process.c: a child's identity, its end, and what it used ---- */
 
 /* How a child ended. */
 struct process_end {
@@ -52,18 +65,11 @@ struct process_end {
 
 /* parent, once: what the child does first of all in every fork that a run started. */
 const char *process_install_fork_handlers(void);
-
-/* parent: maps a report and makes the next fork of this thread a jail's; NULL with errno set when it cannot. */
-struct process_report *process_announce(void);
+/* parent: the next fork of this thread is a jail's, with this report. */
+void process_announce(int report);
 /* parent, after that fork: the child's number, or 0 when there is none. `known` is what fork returned, or 0 when a fork
  * hook raised instead: then the report tells. */
-pid_t process_child(const struct process_report *report, pid_t known);
-/* both: unmaps the report. */
-void process_report_free(struct process_report *report);
-
-/* child: notes the failure for the parent; never returns. */
-void process_fail(struct process_report *report, const char *call, int error, const char *detail)
-    __attribute__((noreturn));
+pid_t process_child(int report, pid_t known);
 
 /* parent: a descriptor that stands for the process, or -1 where the kernel has none. */
 int process_open(pid_t pid);
@@ -116,11 +122,12 @@ struct descriptors {
     const int *keep;       /* sorted or not; these stay as they are */
     size_t keep_count;
     bool (*reserved)(int); /* the runtime's own descriptors */
-    int highest;           /* the highest that was open before the fork */
+    int *open;             /* what was open before the fork, sorted; to be freed */
+    size_t open_count;
 };
 
-/* parent: the highest descriptor that is open. */
-int descriptors_highest(void);
+/* parent: fills in what is open. */
+const char *descriptors_list(struct descriptors *descriptors);
 
 /*
  * child: stdin becomes /dev/null; every descriptor above 2 that is neither kept nor reserved becomes /dev/null too,
@@ -131,8 +138,8 @@ const char *descriptors_deaden(const struct descriptors *descriptors, int *highe
 
 /* ---- mappings.c: memory that the parent shares is the child's own ---- */
 
-/* child: puts a private mapping in the place of every shared one, but for the one that begins at `except`. */
-const char *mappings_privatise(const void *except);
+/* child: puts a private mapping in the place of every shared one. */
+const char *mappings_privatise(void);
 
 /* ---- capabilities.c: what root may still do ---- */
 
@@ -146,6 +153,8 @@ enum landlock_access {
     LANDLOCK_WRITE = 1 << 1,   /* read is not implied */
     LANDLOCK_EXECUTE = 1 << 2,
     LANDLOCK_DEVICE = 1 << 3,  /* ioctl on a device */
+    LANDLOCK_FILE = 1 << 4,
+    LANDLOCK_DIRECTORY = 1 << 5,
 };
 
 #define LANDLOCK_ABI_NEWEST 10
@@ -161,7 +170,8 @@ struct landlock {
 int landlock_abi(void);
 /* parent: an empty ruleset with every right of the kernel's ABI in it. */
 const char *landlock_create(struct landlock *landlock, bool network);
-/* parent and child: grants `access` (enum landlock_access) beneath a path, or on a single file. */
+/* parent and child: grants `access` (enum landlock_access) beneath a path, or on a single file. With LANDLOCK_FILE the
+ * caller has seen that it is no directory, with LANDLOCK_DIRECTORY that it is one. */
 const char *landlock_grant(const struct landlock *landlock, const char *path, unsigned access);
 /* child, per thread: enforces the ruleset. Needs no_new_privs. */
 const char *landlock_enforce(const struct landlock *landlock);
@@ -174,8 +184,7 @@ struct jail {
     struct descriptors descriptors;
     struct landlock landlock;
     struct seccomp_program *filter; /* NULL: the kernel takes none */
-    const struct process_report *report; /* the one mapping that stays shared, until the jail is closed */
-    int highest_descriptor;              /* set on the way */
+    int highest_descriptor;         /* set on the way */
 };
 
 /* child: walks the steps. Returns the failed call's name with errno set, or NULL when the jail is closed. */
@@ -192,9 +201,7 @@ const char *threads_apply(const char *(*apply)(void *), void *argument);
 
 /* parent, once. */
 const char *crash_install(void);
-/* parent: a file for the report, or -1 where there is none to be had. */
-int crash_open(void);
-/* child: from here on a crash report goes into the file. */
+/* child: from here on a crash report goes into the file (of report.c). */
 void crash_capture(int file);
 /* child: writes what C's stderr was keeping back. */
 void crash_flush(void);

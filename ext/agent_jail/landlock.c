@@ -147,21 +147,36 @@ static uint64_t rights_of(unsigned access)
     return rights;
 }
 
+static bool is_file(int fd, unsigned access, bool *file)
+{
+    struct stat status;
+
+    *file = (access & LANDLOCK_FILE) != 0;
+    if (access & (LANDLOCK_FILE | LANDLOCK_DIRECTORY))
+        return true;
+    if (fstat(fd, &status) != 0)
+        return false;
+    *file = !S_ISDIR(status.st_mode);
+    return true;
+}
+
 /* Grants on an open path. EINVAL here would mean a right that the ruleset does not handle, so only those are asked. */
 static const char *grant_open(const struct landlock *landlock, int fd, unsigned access)
 {
     struct path_rule rule = {.allowed = rights_of(access) & landlock->handled, .parent = fd};
-    struct stat status;
+    bool file;
 
-    if (fstat(fd, &status) != 0)
+    if (!is_file(fd, access, &file))
         return "fstat";
-    if (!S_ISDIR(status.st_mode))
+    if (file)
         rule.allowed &= FS_ON_FILE;
     if (rule.allowed == 0)
         return NULL;
-    if (syscall(SYS_landlock_add_rule, landlock->fd, RULE_PATH_BENEATH, &rule, 0) != 0)
-        return "landlock_add_rule";
-    return NULL;
+    if (syscall(SYS_landlock_add_rule, landlock->fd, RULE_PATH_BENEATH, &rule, 0) == 0)
+        return NULL;
+    if (errno == EINVAL && (access & LANDLOCK_DIRECTORY)) /* the path has become a file since */
+        return grant_open(landlock, fd, (access & ~(unsigned)LANDLOCK_DIRECTORY) | LANDLOCK_FILE);
+    return "landlock_add_rule";
 }
 
 const char *landlock_grant(const struct landlock *landlock, const char *path, unsigned access)

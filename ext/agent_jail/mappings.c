@@ -95,10 +95,22 @@ static bool map_copy(const struct mapping *mapping)
                   mapping->start) == mapping->start;
 }
 
+/* A file that was opened for reading alone can be shared: the kernel lets nobody make such a mapping writable. */
+static bool can_be_written(const struct mapping *mapping)
+{
+    if (mapping->protection & PROT_WRITE)
+        return true;
+    return mprotect(mapping->start, mapping->length, mapping->protection | PROT_WRITE) == 0 ||
+           errno != EACCES;
+}
+
 static const char *privatise(const struct mapping *mapping)
 {
-    int fd = open_again(mapping);
+    int fd;
 
+    if (!can_be_written(mapping))
+        return NULL;
+    fd = open_again(mapping);
     if (fd >= 0 ? map_file(mapping, fd) : map_copy(mapping))
         return NULL;
     return "mmap(shared memory)";
@@ -196,7 +208,7 @@ static bool next_line(struct reader *reader, char *line, size_t size)
 }
 
 /* Before Linux 6.11: by the text. */
-static const char *privatise_listed(int maps, const void *except)
+static const char *privatise_listed(int maps)
 {
     struct reader reader = {.fd = maps};
     struct mapping mapping;
@@ -204,12 +216,12 @@ static const char *privatise_listed(int maps, const void *except)
     const char *failed = NULL;
 
     while (failed == NULL && next_line(&reader, line, sizeof(line)))
-        if (parse_line(line, &mapping) && mapping.start != except)
+        if (parse_line(line, &mapping))
             failed = privatise(&mapping);
     return failed;
 }
 
-static const char *privatise_asked(int maps, const void *except)
+static const char *privatise_asked(int maps)
 {
     struct mapping mapping = {.start = NULL, .length = 0};
     const char *failed = NULL;
@@ -217,12 +229,11 @@ static const char *privatise_asked(int maps, const void *except)
 
     while (failed == NULL &&
            (found = next_shared(maps, mapping.start + mapping.length, &mapping)) > 0)
-        if (mapping.start != except)
-            failed = privatise(&mapping);
-    return found < 0 ? privatise_listed(maps, except) : failed;
+        failed = privatise(&mapping);
+    return found < 0 ? privatise_listed(maps) : failed;
 }
 
-const char *mappings_privatise(const void *except)
+const char *mappings_privatise(void)
 {
     int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     const char *failed;
@@ -230,7 +241,7 @@ const char *mappings_privatise(const void *except)
 
     if (maps < 0)
         return "open(/proc/self/maps)";
-    failed = privatise_asked(maps, except);
+    failed = privatise_asked(maps);
     error = errno;
     if (close(maps) != 0 && failed == NULL)
         return "close(/proc/self/maps)";

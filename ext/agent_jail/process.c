@@ -9,9 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -48,7 +46,7 @@ struct pidfd_information {
 #define PIDFD_INFORMATION_EXIT (1u << 3)
 
 /* The report of the run whose fork is under way in this thread, and whether there has been one. */
-static __thread struct process_report *announced;
+static __thread int announced = -1;
 static __thread bool forked;
 
 /*
@@ -83,18 +81,17 @@ static void reset_signal_handlers(void)
  */
 static void enter_child(void)
 {
-    struct process_report *report = announced;
-    pid_t nobody = 0;
+    int report = announced;
 
-    announced = NULL;
-    if (report == NULL || !atomic_compare_exchange_strong(&report->pid, &nobody, getpid()))
+    if (report < 0)
         return;
-    atomic_store(&report->stage, PROCESS_SETTING_UP);
+    announced = -1;
+    report_start(report);
     reset_signal_handlers();
     if (setpgid(0, 0) != 0)
-        process_fail(report, "setpgid", errno, "");
+        report_fail(report, "setpgid", errno, "");
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
-        process_fail(report, "prctl(PR_SET_PDEATHSIG)", errno, "");
+        report_fail(report, "prctl(PR_SET_PDEATHSIG)", errno, "");
 }
 
 static void before_fork(void)
@@ -105,7 +102,7 @@ static void before_fork(void)
 /* libc runs this after a fork that failed, too, and then errno says so. */
 static void enter_parent(void)
 {
-    if (announced != NULL && errno == 0)
+    if (announced >= 0 && errno == 0)
         forked = true;
 }
 
@@ -115,51 +112,20 @@ const char *process_install_fork_handlers(void)
     return errno == 0 ? NULL : "pthread_atfork";
 }
 
-struct process_report *process_announce(void)
+void process_announce(int report)
 {
-    struct process_report *report =
-        mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (report == MAP_FAILED)
-        return NULL;
     announced = report;
     forked = false;
-    return report;
 }
 
-pid_t process_child(const struct process_report *report, pid_t known)
+pid_t process_child(int report, pid_t known)
 {
     double deadline = process_clock() + CHILD_PATIENCE;
 
-    announced = NULL;
-    if (known != 0)
-        return known;
-    while (forked && atomic_load(&report->pid) == 0 && process_clock() < deadline)
+    announced = -1;
+    while (known == 0 && forked && report_child(report) == 0 && process_clock() < deadline)
         (void)sched_yield();
-    return atomic_load(&report->pid);
-}
-
-void process_report_free(struct process_report *report)
-{
-    if (report != NULL)
-        (void)munmap(report, sizeof(*report));
-}
-
-static void copy_words(char *to, size_t size, const char *from)
-{
-    size_t length = strnlen(from, size - 1);
-
-    memcpy(to, from, length);
-    to[length] = '\0';
-}
-
-void process_fail(struct process_report *report, const char *call, int error, const char *detail)
-{
-    report->error = error;
-    copy_words(report->call, sizeof(report->call), call);
-    copy_words(report->detail, sizeof(report->detail), detail);
-    atomic_store(&report->stage, PROCESS_FAILED);
-    _exit(1);
+    return known != 0 ? known : report_child(report);
 }
 
 int process_open(pid_t pid)

@@ -6,7 +6,7 @@ module AgentJail
     # The block itself where there is nothing to do before it: every call more is memory that the child touches.
     def self.for(options, tmpdir, block)
       plain = options[:env] == :inherit && tmpdir.nil? && !options[:processes] && Fiber.current_scheduler.nil?
-      plain ? block : new(options, tmpdir, block)
+      plain ? block : new(options, tmpdir, block).method(:call).to_proc
     end
 
     def initialize(options, tmpdir, block)

@@ -32,7 +32,7 @@ module AgentJail
 
     def run_in_jail(tmpdir = nil)
       plan = Plan.for(@options, tmpdir)
-      Outcome.new(@options, *Native.run(plan, Entry.for(@options, tmpdir, @block))).value
+      Outcome.new(@options, *Native.run(plan, &Entry.for(@options, tmpdir, @block))).value
     end
 
     def run_with_tmpdir

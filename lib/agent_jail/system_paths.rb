@@ -10,12 +10,14 @@ module AgentJail
     READ = 1
     WRITE = 2
     EXECUTE = 4
+    FILE = 16
+    DIRECTORY = 32
 
     RBCONFIG = %w[rubylibdir rubyarchdir rubyarchprefix sitedir sitelibdir sitearchdir vendordir vendorlibdir
                   vendorarchdir topdir].freeze
     LIBRARIES = %w[/lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /usr/local/lib64].freeze
-    DATA = %w[/usr/share/zoneinfo /etc/localtime /etc/timezone /usr/share/locale /etc/ld.so.cache
-              /usr/share/ca-certificates /usr/local/share/ca-certificates /etc/ssl/certs /etc/ssl/cert.pem
+    DATA = %w[/usr/share/zoneinfo /usr/share/ca-certificates /usr/local/share/ca-certificates /etc/localtime /etc/timezone
+              /etc/ld.so.cache /etc/ssl/certs /etc/ssl/cert.pem
               /etc/ssl/openssl.cnf /etc/pki/tls/certs /etc/pki/tls/cert.pem /etc/pki/tls/openssl.cnf
               /etc/pki/ca-trust/extracted /etc/crypto-policies].freeze
     KERNEL = %w[/proc/cpuinfo /proc/meminfo /proc/stat /proc/sys/vm/overcommit_memory /sys/devices/system/cpu
@@ -24,34 +26,34 @@ module AgentJail
     SINKS = %w[/dev/null /dev/zero /dev/full].freeze
     NAMES = %w[/etc/hosts /etc/resolv.conf /etc/nsswitch.conf /etc/host.conf /etc/gai.conf /etc/services
                /etc/protocols].freeze
-    PROGRAMS = %w[/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /usr/libexec /usr/share].freeze
+    PROGRAMS = %w[/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /usr/libexec].freeze
     VARIABLES = %w[SSL_CERT_FILE SSL_CERT_DIR OPENSSL_CONF TZDIR].freeze
 
     # Where a load path may lead that is not a library: a grant there would open what it must not.
     NEVER = %w[/etc /proc /dev /sys /run /var /tmp /home /root /usr /opt /srv /mnt /media /boot].freeze
 
     class << self
-      # [path, access] of everything that is granted unasked. Paths that are not there are passed over by the extension.
+      # [path, access] of everything that is granted unasked. Worked out again when the load path, the gem path or one of
+      # the variables has changed; what is there no more is passed over by the extension.
       def grants(network:, processes:)
-        read = processes ? READ | EXECUTE : READ
-        [*granted(runtime, read), *granted(SINKS, READ | WRITE), *(granted(NAMES, READ) if network),
-         *(granted(programs, read) if processes)]
+        key = [$LOAD_PATH.dup, Gem.path.dup, ENV.values_at(*VARIABLES, "HOME", "PATH")]
+        unless @key == key
+          @grants = {}
+          @key = key
+        end
+        @grants[[network, processes]] ||= worked_out(network, processes)
       end
 
       private
 
-      def granted(paths, access)
-        paths.map { |path| [path, access] }
+      def worked_out(network, processes)
+        read = processes ? READ | EXECUTE : READ
+        [*granted(outermost(libraries + data), read), *granted(outermost(SINKS), READ | WRITE),
+         *(granted(outermost(NAMES), READ) if network), *(granted(programs, read) if processes)].freeze
       end
 
-      # Worked out again when the load path or the gem path has changed.
-      def runtime
-        key = [$LOAD_PATH.dup, Gem.path.dup, ENV.values_at(*VARIABLES, "HOME")]
-        return @runtime if @key == key
-
-        @runtime = outermost(libraries + data)
-        @key = key
-        @runtime
+      def granted(paths, access)
+        paths.map { |path| [path, access | (File.directory?(path) ? DIRECTORY : FILE)].freeze }
       end
 
       def libraries

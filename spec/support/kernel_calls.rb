@@ -35,14 +35,16 @@ module KernelCalls
     [address, length].pack("QQ")
   end
 
-  # The block's value in a plain fork: what an act gives where there is no jail. Its exception's class where it raises.
+  # The block's value in a plain fork: what an act gives where there is no jail. Its exception's class where it raises,
+  # and how it ended where it gives nothing.
   def unjailed(&)
     reader, writer = IO.pipe(binmode: true)
     pid = fork { KernelCalls.send_value(writer, &) }
     writer.close
-    value = reader.read
+    length = reader.read(4)&.unpack1("L") # not to the end: the act may have left who holds the pipe
+    value = reader.read(length) if length
     _, status = Process.wait2(pid)
-    value.empty? ? status : Marshal.load(value) # rubocop:disable Security/MarshalLoad -- our own
+    value ? Marshal.load(value) : status # rubocop:disable Security/MarshalLoad -- our own
   ensure
     [reader, writer].each { |io| io&.close }
   end
@@ -53,7 +55,8 @@ module KernelCalls
     rescue Exception => e # rubocop:disable Lint/RescueException
       e.class
     end
-    writer.write(Marshal.dump(value))
+    dump = Marshal.dump(value)
+    writer.write([dump.bytesize].pack("L"), dump)
     writer.flush
   ensure
     Process.exit!(true)
@@ -86,6 +89,11 @@ module KernelCalls
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + patience
     sleep 0.005 while pids.any? { |pid| running?(pid) } && Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
     pids.select { |pid| running?(pid) }
+  end
+
+  # The same of what should have been ended; it is then.
+  def outlived(pids)
+    survivors(pids).each { |pid| Process.kill(:KILL, pid) }
   end
 end
 

@@ -1,0 +1,68 @@
+/*
+ * report.c - how far a child came, told by other ways than the block's.
+ */
+#include "jail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Seals can be added and never taken away: this one means that the jail is closed. */
+#define CLOSED F_SEAL_SHRINK
+
+int report_open(void)
+{
+    return memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+/* In the file's owner, which costs no memory. Nobody asked for signals about the file, so none are sent. The first
+ * notes itself: a fork hook may fork as well. */
+void report_start(int report)
+{
+    if (report_child(report) == 0)
+        (void)fcntl(report, F_SETOWN, getpid());
+}
+
+pid_t report_child(int report)
+{
+    pid_t child = fcntl(report, F_GETOWN);
+
+    return child > 0 ? child : 0;
+}
+
+static void copy_words(char *to, size_t size, const char *from)
+{
+    size_t length = strnlen(from, size - 1);
+
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+void report_fail(int report, const char *call, int error, const char *detail)
+{
+    struct report_failure failure = {.error = error};
+
+    copy_words(failure.call, sizeof(failure.call), call);
+    copy_words(failure.detail, sizeof(failure.detail), detail);
+    _exit(pwrite(report, &failure, sizeof(failure), 0) == (ssize_t)sizeof(failure) ? 1 : 2);
+}
+
+const char *report_confined(int report)
+{
+    return fcntl(report, F_ADD_SEALS, CLOSED) == 0 ? NULL : "fcntl(F_ADD_SEALS)";
+}
+
+enum report_stage report_read(int report, struct report_failure *failure)
+{
+    int seals = fcntl(report, F_GET_SEALS);
+
+    if (seals >= 0 && (seals & CLOSED))
+        return REPORT_CONFINED;
+    if (pread(report, failure, sizeof(*failure), 0) != (ssize_t)sizeof(*failure))
+        return REPORT_STARTED;
+    failure->call[sizeof(failure->call) - 1] = '\0';
+    failure->detail[sizeof(failure->detail) - 1] = '\0';
+    return REPORT_FAILED;
+}
