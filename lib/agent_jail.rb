@@ -8,7 +8,6 @@ require_relative "agent_jail/option"
 require_relative "agent_jail/configuration"
 require_relative "agent_jail/system_paths"
 require_relative "agent_jail/permits"
-require_relative "agent_jail/plan"
 require_relative "agent_jail/denial"
 require_relative "agent_jail/report"
 require_relative "agent_jail/outcome"
@@ -22,7 +21,7 @@ require "agent_jail/agent_jail_ext" if AgentJail::Platform.fork_supported?
 #
 # See AgentJail.run for the call, AgentJail::Configuration for the defaults, AgentJail::Error for what it raises.
 module AgentJail
-  @configuration = Configuration.new
+  @configuration = Configuration.new.validate!
   @configuring = Mutex.new
 
   class << self
@@ -45,14 +44,14 @@ module AgentJail
       @configuring.synchronize do
         changed = configuration.dup
         yield changed
-        @configuration = changed.validate!.freeze
+        @configuration = changed.validate!
       end
       nil
     end
 
     # Puts the configuration back to what it is after loading the gem.
     def reset!
-      @configuration = Configuration.new.freeze
+      @configuration = Configuration.new.validate!
       nil
     end
 

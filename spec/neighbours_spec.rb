@@ -347,11 +347,11 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
 
     it "keep their attributes, and do not show them" do
       path = file("file")
-      skip "no attributes in #{dir}" unless kernel(:setxattr, path, "user.agent_jail", "x", 1, 0) == 0 # rubocop:disable Style/NumericPredicate
+      skip "no attributes in #{dir}" unless kernel(:setxattr, path, "user.agent_jail", "x", 1, 0) == 0
 
       expect { kernel(:removexattr, path, "user.none") }.to be_answered("EACCES").without_one("ENODATA")
       expect { kernel(:getxattr, path, "user.agent_jail", null, 0) }.to be_answered("ENOTSUP").without_one(1)
-      expect { kernel(:listxattr, path, null, 0) }.to be_answered("ENOTSUP").without_one((16..))
+      expect { kernel(:listxattr, path, null, 0) }.to be_answered("ENOTSUP").without_one(16..)
       File.open(path) do |io|
         fd = io.fileno
         expect { kernel(:fremovexattr, fd, "user.none") }
@@ -363,7 +363,7 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
       File.open(file("file")) do |io|
         fd = io.fileno
         flags = "\0" * 8
-        skip "no flags in #{dir}" unless kernel(:ioctl, fd, 0x80086601, flags) == 0 # rubocop:disable Style/NumericPredicate
+        skip "no flags in #{dir}" unless kernel(:ioctl, fd, 0x80086601, flags) == 0
 
         expect { kernel(:ioctl, fd, 0x40086602, flags) }
           .to be_answered("EPERM").in_a_jail_with(inherit: io).without_one(0)
@@ -371,7 +371,7 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
     end
 
     it "cannot be watched" do
-      expect { kernel(:inotify_init1, 0) }.to be_answered("EACCES").without_one((0..))
+      expect { kernel(:inotify_init1, 0) }.to be_answered("EACCES").without_one(0..)
     end
 
     it "cannot be leased, nor watched by a signal" do
@@ -478,12 +478,12 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
     it "numbers of the x32 interface do not pass", if: KernelCalls::ARCH == "x86_64" do
       x32 = 0x4000_0000 + KernelCalls::NUMBERS[:getpid]
 
-      expect { kernel(x32) }.to be_answered("ENOSYS").without_one((1..))
+      expect { kernel(x32) }.to be_answered("ENOSYS").without_one(1..)
     end
 
     it "numbers of the x32 interface are not there, whatever they would do", if: KernelCalls::ARCH == "x86_64" do
       names = %i[kill socket execve fork ptrace]
-      numbers = names.map { |name| 0x4000_0000 + KernelCalls::NUMBERS[name] } + (512..547).flat_map { [_1, _1 | 1 << 30] }
+      numbers = names.map { |name| 0x4000_0000 + KernelCalls::NUMBERS[name] } + (512..547).flat_map { [_1, _1 | (1 << 30)] }
 
       expect(jailed { numbers.map { |number| kernel(number, 0, 0, 0) } }.uniq).to eq(["ENOSYS"])
     end

@@ -146,8 +146,8 @@ RSpec.describe AgentJail, "and the network", if: AgentJail::Platform.linux? do
       stream, datagram, abstract_stream, abstract_datagram =
         [[:STREAM, at("listening")], [:DGRAM, at("datagrams")], [:STREAM, "\0agent_jail_#{dir}"],
          [:DGRAM, "\0datagrams#{dir}"]].map do |type, name|
-          Socket.new(:UNIX, type).tap { |socket| socket.bind(Socket.sockaddr_un(name)) }
-        end
+        Socket.new(:UNIX, type).tap { |socket| socket.bind(Socket.sockaddr_un(name)) }
+      end
       [stream, abstract_stream].each { |socket| socket.listen(5) }
       @listening = [stream, abstract_stream]
       @datagrams = [datagram, abstract_datagram]
@@ -362,7 +362,9 @@ RSpec.describe AgentJail, "and the network", if: AgentJail::Platform.linux? do
     it "speaks to a Unix server, by path and by an abstract name" do
       names = [at("echo"), "\0agent_jail_echo#{dir}"]
       echoed = names.map do |name|
-        LocalServers.serving(Addrinfo.unix(name).listen.tap { |socket| with_plain_accept(socket) }, LocalServers::ECHO) do
+        LocalServers.serving(Addrinfo.unix(name).listen.tap do |socket|
+          with_plain_accept(socket)
+        end, LocalServers::ECHO) do
           jailed(network: true, fs_allow: dir) { Addrinfo.unix(name).connect { |unix| unix.write("hi") && unix.read } }
         end
       end
@@ -425,7 +427,11 @@ RSpec.describe AgentJail, "and the network", if: AgentJail::Platform.linux? do
         paths.select! { |path| File.exist?(path) }
         skip "no certificates are installed here" if paths.empty?
 
-        expect(jailed(network: true) { paths.map { |path| File.read(path).include?("BEGIN CERTIFICATE") } }).to all(be true)
+        expect(jailed(network: true) do
+          paths.map do |path|
+            File.read(path).include?("BEGIN CERTIFICATE")
+          end
+        end).to all(be true)
         expect(jailed(network: true) { OpenSSL::X509::Store.new.tap(&:set_default_paths) && "loaded" }).to eq("loaded")
       end
 

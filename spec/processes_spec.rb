@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "English"
 require "open3"
 require "pty"
 require "socket"
@@ -11,7 +12,8 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
   process_error = ->(error) { error.instance_of?(AgentJail::ProcessError) }
 
   # The smallest program there is: it exits with status 42. Static, so that it needs nothing but the call that runs it.
-  code = { "x86_64" => "bf2a000000b83c0000000f05", "aarch64" => "400580d2a80b80d2010000d4" }.fetch(KernelCalls::ARCH, "")
+  code = { "x86_64" => "bf2a000000b83c0000000f05", "aarch64" => "400580d2a80b80d2010000d4" }.fetch(KernelCalls::ARCH,
+                                                                                                   "")
   machine = { "x86_64" => 62, "aarch64" => 183 }.fetch(KernelCalls::ARCH, 0)
   base = 0x400000
   elf = ["\x7fELF\x02\x01\x01".b, 2, machine, 1, base + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0,
@@ -134,7 +136,8 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
 
     it "gives what programs print and how they end" do
       told = jailed(processes: true) do
-        [`echo hello`, $?.exitstatus, system("false"), Open3.capture2("tr a-z A-Z", stdin_data: "loud").first]
+        [`echo hello`, $CHILD_STATUS.exitstatus, system("false"),
+         Open3.capture2("tr a-z A-Z", stdin_data: "loud").first]
       end
 
       expect(told).to eq(["hello\n", 0, false, "LOUD"])
@@ -230,7 +233,7 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
 
       it "when it was forked" do
         expect(left_by { Array.new(3) { fork { sleep } } }).to eq([3, []])
-        expect(outlived(control = [unjailed { fork { sleep } }])).to eq(control)
+        expect(outlived(control = [unjailed { fork { sleep } }], patience: 0)).to eq(control)
       end
 
       it "when it was spawned, and holds what the block printed to" do
@@ -356,7 +359,7 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
     end
 
     describe "in a parent that reaps whatever child ends" do
-      body = <<~'RUBY'
+      body = <<~RUBY
         puts AgentJail.run(processes: true) { [system("exit 3"), $?.exitstatus, `echo hi`, $?.to_i].inspect }
       RUBY
 

@@ -10,8 +10,6 @@ RSpec.configure do |config|
   config.expect_with(:rspec) { |rspec| rspec.include_chain_clauses_in_custom_matcher_descriptions = true }
   config.mock_with(:rspec) { |rspec| rspec.verify_partial_doubles = true }
   config.filter_run_when_matching :focus
-  # What breaks the signatures on purpose is not for a run that checks them.
-  config.filter_run_excluding(:ill_typed) if defined?(RBS::Test)
   config.example_status_persistence_file_path = "tmp/spec_status.txt"
   config.pending_failure_output = :no_backtrace if config.respond_to?(:pending_failure_output=)
   config.backtrace_exclusion_patterns << %r{/spec/(spec_helper|support/(gc_level|watchdog|own_directory))\.rb}

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <math.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -39,7 +40,7 @@ enum fork_states {
 enum block_stage { STAGE_BLOCK, STAGE_DUMP, STAGE_DONE };
 
 struct run {
-    VALUE plan;
+    VALUE options, system_grants;
     struct jail jail;
     int *keep; /* what jail.descriptors.keep points to */
     struct supervision supervision;
@@ -56,19 +57,34 @@ struct run {
     VALUE body; /* a String of header.length bytes */
 };
 
-static VALUE mReport; /* AgentJail::Report, which puts exceptions into strings */
-static ID id_pack, id_left, id_fork, id_list, id_kill, id_join, id_status;
+static int processors;               /* of this machine */
+static VALUE own_stdout, own_stderr; /* STDOUT and STDERR */
+static VALUE encodings;              /* names of those that are built in */
+static VALUE mReport;                /* AgentJail::Report, which puts exceptions into strings */
+static ID id_pack, id_left, id_fork, id_list, id_kill, id_join, id_status, id_fileno, id_message;
 
-/* ---- reading the plan ---- */
+/* ---- reading the options: every key is there, every value has the form that AgentJail::Option gives it ---- */
 
-static VALUE plan_fetch(const struct run *run, const char *name)
+static VALUE option(const struct run *run, const char *name)
 {
-    return rb_hash_fetch(run->plan, ID2SYM(rb_intern(name)));
+    return rb_hash_fetch(run->options, ID2SYM(rb_intern(name)));
 }
 
-static uint64_t plan_number(const struct run *run, const char *name)
+static uint64_t number_option(const struct run *run, const char *name)
 {
-    return NUM2ULL(plan_fetch(run, name));
+    return NUM2ULL(option(run, name));
+}
+
+static bool is_open(const struct run *run, const char *door)
+{
+    return RTEST(option(run, door));
+}
+
+static double cpu_timeout(const struct run *run)
+{
+    VALUE seconds = option(run, "cpu_timeout");
+
+    return NUM2DBL(NIL_P(seconds) ? option(run, "timeout") : seconds);
 }
 
 /* ---- prepare: everything that can be done before the fork ---- */
@@ -88,32 +104,50 @@ static void prepare_pipe(struct run *run)
         fail_call("fcntl", "O_NONBLOCK");
 }
 
-/* System paths are granted where they exist; a path that the caller named must exist. */
-static void prepare_grants(struct run *run, VALUE grants, bool named)
+/* A path that the caller named must exist. */
+static void grant_named(const struct run *run, const char *name, unsigned access)
 {
-    for (long i = 0; i < RARRAY_LEN(grants); i++) {
-        VALUE grant = RARRAY_AREF(grants, i);
+    VALUE paths = option(run, name);
+
+    if (is_open(run, "processes"))
+        access |= LANDLOCK_EXECUTE;
+    for (long i = 0; i < RARRAY_LEN(paths); i++) {
+        VALUE path = RARRAY_AREF(paths, i);
+        const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path), access);
+
+        if (failed != NULL)
+            rb_syserr_fail_str(errno, rb_sprintf("%s: %" PRIsVALUE " (%s)", name, path, failed));
+    }
+}
+
+static bool is_not_there(int error)
+{
+    return error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP;
+}
+
+/* System paths are granted where they exist. */
+static void grant_system(const struct run *run)
+{
+    for (long i = 0; i < RARRAY_LEN(run->system_grants); i++) {
+        VALUE grant = RARRAY_AREF(run->system_grants, i);
         VALUE path = RARRAY_AREF(grant, 0);
         const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path),
                                             NUM2UINT(RARRAY_AREF(grant, 1)));
 
-        if (failed != NULL && named)
-            rb_syserr_fail_str(errno, rb_sprintf("%" PRIsVALUE " (%s, granting a path to the jail)",
-                                                 path, failed));
-        if (failed != NULL && errno != ENOENT && errno != EACCES && errno != ENOTDIR &&
-            errno != ELOOP)
+        if (failed != NULL && !is_not_there(errno))
             fail_call(failed, RSTRING_PTR(path));
     }
 }
 
 static void prepare_landlock(struct run *run)
 {
-    const char *failed = landlock_create(&run->jail.landlock, RTEST(plan_fetch(run, "network")));
+    const char *failed = landlock_create(&run->jail.landlock, is_open(run, "network"));
 
     if (failed != NULL)
         fail_call(failed, "");
-    prepare_grants(run, plan_fetch(run, "system_grants"), false);
-    prepare_grants(run, plan_fetch(run, "grants"), true);
+    grant_named(run, "fs_allow", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE);
+    grant_named(run, "fs_read_allow", LANDLOCK_READ);
+    grant_system(run);
 }
 
 /* One filter for each combination of what it depends on, built when it is first wanted. */
@@ -140,8 +174,8 @@ static struct seccomp_program *filter_for(const struct seccomp_options *options)
 static void prepare_filter(struct run *run)
 {
     struct seccomp_options options = {
-        .network = RTEST(plan_fetch(run, "network")),
-        .processes = RTEST(plan_fetch(run, "processes")),
+        .network = is_open(run, "network"),
+        .processes = is_open(run, "processes"),
         .scoped = run->jail.landlock.signals,
     };
 
@@ -155,7 +189,7 @@ static bool is_reserved(int fd)
 
 static void prepare_descriptors(struct run *run)
 {
-    VALUE inherit = plan_fetch(run, "inherit");
+    VALUE inherit = option(run, "inherit");
     const char *failed;
     size_t count = 0;
 
@@ -171,7 +205,7 @@ static void prepare_descriptors(struct run *run)
     if (run->jail.landlock.fd >= 0)
         run->keep[count++] = run->jail.landlock.fd;
     for (long i = 0; i < RARRAY_LEN(inherit); i++)
-        run->keep[count++] = NUM2INT(RARRAY_AREF(inherit, i));
+        run->keep[count++] = NUM2INT(rb_funcall(RARRAY_AREF(inherit, i), id_fileno, 0));
     run->jail.descriptors.keep = run->keep;
     run->jail.descriptors.keep_count = count;
     run->jail.descriptors.reserved = is_reserved;
@@ -185,20 +219,21 @@ static void prepare_limits(struct run *run)
     struct limits *limits = &run->jail.limits;
     uint64_t inherited = proc_address_space();
 
-    limits->cpu_seconds = plan_number(run, "cpu_seconds");
-    limits->file_size = plan_number(run, "file_size");
-    limits->open_files = plan_number(run, "open_files");
+    limits->cpu_seconds = (uint64_t)ceil(cpu_timeout(run));
+    limits->file_size = number_option(run, "max_file_mb");
+    limits->open_files = (uint64_t)descriptors_limit(&run->jail.descriptors,
+                                                     (int)number_option(run, "max_open_files"));
     if (inherited == 0)
         rb_raise(rb_eRuntimeError,
                  "/proc/self/statm cannot be read, so memory_mb cannot be counted beyond it");
-    limits->address_space = inherited + plan_number(run, "memory");
+    limits->address_space = inherited + number_option(run, "memory_mb");
 }
 
 static void prepare(struct run *run)
 {
     struct supervision *supervision = &run->supervision;
 
-    run->max_result = plan_number(run, "max_result");
+    run->max_result = number_option(run, "max_result_mb");
     run->jail.parent = getpid();
     prepare_pipe(run);
     prepare_landlock(run);
@@ -206,9 +241,9 @@ static void prepare(struct run *run)
     prepare_descriptors(run);
     prepare_limits(run);
     supervision->result = run->result[0];
-    supervision->deadline = run->started + NUM2DBL(plan_fetch(run, "timeout"));
-    supervision->cpu_limit = NUM2DBL(plan_fetch(run, "cpu_timeout"));
-    supervision->processors = NUM2INT(plan_fetch(run, "processors"));
+    supervision->deadline = run->started + NUM2DBL(option(run, "timeout"));
+    supervision->cpu_limit = cpu_timeout(run);
+    supervision->processors = processors;
 }
 
 /* ---- the child: confine, block, report. Nothing here returns to the caller's frames ---- */
@@ -226,9 +261,12 @@ static void flush_output(void)
 {
     int state;
 
+    const VALUE outputs[] = {rb_stdout, rb_stderr, own_stdout, own_stderr};
+
     crash_flush();
-    rb_protect(rb_io_flush, rb_stdout, &state);
-    rb_protect(rb_io_flush, rb_stderr, &state);
+    for (int i = 0; i < 4; i++)
+        if (i < 2 || outputs[i] != outputs[i - 2]) /* $stdout may be another than STDOUT */
+            rb_protect(rb_io_flush, outputs[i], &state);
     rb_set_errinfo(Qnil);
 }
 
@@ -246,7 +284,7 @@ static VALUE describe(VALUE argument)
 {
     struct run *run = (struct run *)argument;
 
-    return rb_funcall(mReport, id_pack, 3, run->exception, run->plan,
+    return rb_funcall(mReport, id_pack, 3, run->exception, run->options,
                       run->stage == STAGE_DUMP ? Qtrue : Qfalse);
 }
 
@@ -461,7 +499,7 @@ static enum supervise_event receive_scheduled(struct run *run, VALUE scheduler)
         double patience = supervise_patience(&run->supervision);
 
         /* a program may hold the pipe when the child has ended, and then the pipe does not tell */
-        if (patience > SCHEDULED_LOOK && RTEST(plan_fetch(run, "processes")))
+        if (patience > SCHEDULED_LOOK && is_open(run, "processes"))
             patience = SCHEDULED_LOOK;
         rb_fiber_scheduler_io_wait(scheduler, run->result_io, INT2FIX(RUBY_IO_READABLE),
                                    DBL2NUM(patience));
@@ -595,10 +633,11 @@ static VALUE check_value(struct run *run);
 
 static VALUE conclude_frame(struct run *run)
 {
+    process_kill_tree(run->child, run->supervision.pidfd);
+    if (run->header.kind == FRAME_VALUE)
+        return check_value(run); /* while the child is dying */
     end_child(run);
     switch (run->header.kind) {
-    case FRAME_VALUE:
-        return check_value(run);
     case FRAME_RAISED:
         return outcome(run, "raised", run->body);
     case FRAME_REFUSED:
@@ -677,11 +716,64 @@ static VALUE refusal(VALUE bytes, VALUE permits, VALUE encodings)
     return accepted ? Qnil : rb_str_new_cstr(why.reason);
 }
 
+/* The counterpart of dump_simple; Qundef for all else. */
+static VALUE load_simple(VALUE dump)
+{
+    const char *bytes = RSTRING_PTR(dump);
+
+    if (RSTRING_LEN(dump) == 3 && bytes[2] == '0')
+        return Qnil;
+    if (RSTRING_LEN(dump) == 3 && (bytes[2] == 'T' || bytes[2] == 'F'))
+        return bytes[2] == 'T' ? Qtrue : Qfalse;
+    if (RSTRING_LEN(dump) == 4 && bytes[2] == 'i' && bytes[3] == 0)
+        return INT2FIX(0);
+    if (RSTRING_LEN(dump) == 4 && bytes[2] == 'i' && bytes[3] > 5)
+        return INT2FIX(bytes[3] - 5);
+    return Qundef;
+}
+
+static bool is_marshals(VALUE error)
+{
+    const VALUE classes[] = {rb_eTypeError, rb_eArgError,  rb_eRangeError,    rb_eZeroDivError,
+                             rb_eEOFError,  rb_eNameError, rb_eEncodingError, rb_eFrozenError};
+
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+        if (RTEST(rb_obj_is_kind_of(error, classes[i])))
+            return true;
+    return false;
+}
+
+static VALUE load_dump(VALUE dump)
+{
+    return rb_marshal_load(dump);
+}
+
+/* Only what the gate let through comes here. What Marshal raises all the same is a result that cannot be had; an
+ * interrupt of this thread is none of the result's business and goes on. */
+static VALUE load(struct run *run)
+{
+    VALUE error, value = load_simple(run->body);
+    int state = 0;
+
+    if (value == Qundef)
+        value = rb_protect(load_dump, run->body, &state);
+    if (state == 0)
+        return rb_assoc_new(ID2SYM(rb_intern("value")), value);
+    error = rb_errinfo();
+    if (state != STATE_RAISE || !is_marshals(error))
+        rb_jump_tag(state);
+    rb_set_errinfo(Qnil);
+    end_child(run);
+    return outcome(
+        run, "unloadable",
+        rb_assoc_new(rb_class_name(rb_obj_class(error)), rb_funcall(error, id_message, 0)));
+}
+
 static VALUE check_value(struct run *run)
 {
-    VALUE why = refusal(run->body, plan_fetch(run, "permits"), plan_fetch(run, "encodings"));
+    VALUE why = refusal(run->body, option(run, "permitted_classes"), encodings);
 
-    return NIL_P(why) ? outcome(run, "value", run->body) : outcome(run, "refused", why);
+    return NIL_P(why) ? load(run) : outcome(run, "refused", why);
 }
 
 /* ---- the story ---- */
@@ -724,14 +816,15 @@ static VALUE clean_up(VALUE argument)
 }
 
 /*
- * call-seq: Native.run(plan) { ... } -> [kind, payload, end, usage]
+ * call-seq: Native.run(options, system_grants) { ... } -> [:value, value] or [kind, payload, end, usage]
  *
- * Runs the block in a jail that `plan` (see AgentJail::Plan) describes.
+ * Runs the block in a jail. `options` are those of AgentJail::Configuration#resolve.
  */
-static VALUE native_run(VALUE self, VALUE plan)
+static VALUE native_run(VALUE self, VALUE options, VALUE system_grants)
 {
     struct run run = {
-        .plan = plan,
+        .options = options,
+        .system_grants = system_grants,
         .started = process_clock(),
         .result = {-1, -1},
         .report = -1,
@@ -884,7 +977,18 @@ void Init_agent_jail_ext(void)
     id_kill = rb_intern("kill");
     id_join = rb_intern("join");
     id_status = rb_intern("status");
-    rb_define_singleton_method(mNative, "run", native_run, 1);
+    id_fileno = rb_intern("fileno");
+    id_message = rb_intern("message");
+    encodings = rb_const_get(mReport, rb_intern("ENCODINGS"));
+    rb_gc_register_mark_object(encodings);
+    own_stdout = rb_const_get(rb_cObject, rb_intern("STDOUT"));
+    own_stderr = rb_const_get(rb_cObject, rb_intern("STDERR"));
+    rb_gc_register_mark_object(own_stdout);
+    rb_gc_register_mark_object(own_stderr);
+    processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (processors < 1)
+        processors = 1;
+    rb_define_singleton_method(mNative, "run", native_run, 2);
     rb_define_singleton_method(mNative, "refusal", native_refusal, 3);
     rb_define_singleton_method(mNative, "enforcement", native_enforcement, 0);
     rb_define_singleton_method(mNative, "erase_environment", native_erase_environment, 0);

@@ -30,12 +30,12 @@ static const char *unblock_signals(struct jail *jail)
 
 static const char *deaden_descriptors(struct jail *jail)
 {
-    return descriptors_deaden(&jail->descriptors, &jail->highest_descriptor);
+    return descriptors_deaden(&jail->descriptors);
 }
 
 static const char *apply_limits(struct jail *jail)
 {
-    return limits_apply(&jail->limits, jail->highest_descriptor);
+    return limits_apply(&jail->limits);
 }
 
 /* Without /proc nothing tells what is shared; Platform.enforcement says so. */

@@ -34,7 +34,10 @@ static bool kept(const struct descriptors *descriptors, int fd)
 /* A read-only /dev/null: a write gives EBADF, a read end of file, and no socket call finds a socket. */
 static bool deaden(const struct descriptors *descriptors, int fd)
 {
-    return kept(descriptors, fd) || dup3(descriptors->null, fd, O_CLOEXEC) == fd;
+    if (kept(descriptors, fd) || dup3(descriptors->null, fd, O_CLOEXEC) == fd)
+        return true;
+    /* a number beyond the limit, which somebody lowered since, cannot be given away again either */
+    return errno == EBADF && (close(fd) == 0 || errno == EBADF);
 }
 
 /* Where a list is being made: numbers come in order. */
@@ -111,7 +114,22 @@ static bool clear_free(const struct descriptors *descriptors, int first, int las
     return true;
 }
 
-const char *descriptors_deaden(const struct descriptors *descriptors, int *highest)
+int descriptors_limit(const struct descriptors *descriptors, int count)
+{
+    int limit = 0;
+
+    for (size_t i = 0; i < descriptors->open_count; i++) {
+        int free_below = descriptors->open[i] - limit;
+
+        if (count <= free_below)
+            break;
+        count -= free_below;
+        limit = descriptors->open[i] + 1;
+    }
+    return limit + count;
+}
+
+const char *descriptors_deaden(const struct descriptors *descriptors)
 {
     int looked_at = 0, next = STDERR_FILENO + 1;
 
@@ -124,10 +142,9 @@ const char *descriptors_deaden(const struct descriptors *descriptors, int *highe
             continue;
         if (!clear_free(descriptors, next, fd - 1, &looked_at))
             return "dup3";
-        if (!deaden(descriptors, fd) && errno != EBADF)
+        if (!deaden(descriptors, fd))
             return "dup3";
         next = fd + 1;
     }
-    *highest = next + OPENED_SINCE;
     return clear_free(descriptors, next, INT_MAX, &looked_at) ? NULL : "dup3";
 }

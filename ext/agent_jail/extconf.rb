@@ -22,5 +22,7 @@ $srcs = (common + linux).map { |name| "#{name}.c" }
 append_cflags(%w[-std=c11 -fvisibility=hidden -Wall -Wextra -Wmissing-prototypes -Wconversion])
 append_cflags("-Werror") if ENV["AGENT_JAIL_STRICT"]
 append_cppflags("-D_GNU_SOURCE")
+# Every symbol is looked up when the extension is loaded: else each child would look them up again.
+append_ldflags("-Wl,-z,relro,-z,now")
 
 create_makefile("agent_jail/agent_jail_ext")

@@ -106,14 +106,14 @@ const char *tree_remove(const char *path);
 /* ---- limits.c: resource limits ---- */
 
 struct limits {
-    uint64_t address_space; /* bytes, what was inherited included; 0: no limit */
+    uint64_t address_space; /* bytes, what was inherited included */
     uint64_t cpu_seconds;   /* whole seconds; the parent enforces the fraction */
-    uint64_t file_size;     /* bytes; 0: no limit */
-    uint64_t open_files;    /* beyond the highest inherited descriptor; 0: no limit */
+    uint64_t file_size;     /* bytes */
+    uint64_t open_files;    /* see descriptors_limit */
 };
 
 /* child */
-const char *limits_apply(const struct limits *limits, int highest_descriptor);
+const char *limits_apply(const struct limits *limits);
 
 /* ---- descriptors.c: what was open in the parent is dead in the child ---- */
 
@@ -129,12 +129,14 @@ struct descriptors {
 /* parent: fills in what is open. */
 const char *descriptors_list(struct descriptors *descriptors);
 
+/* parent: the limit on numbers (RLIMIT_NOFILE) under which `count` more can be opened. */
+int descriptors_limit(const struct descriptors *descriptors, int count);
+
 /*
  * child: stdin becomes /dev/null; every descriptor above 2 that is neither kept nor reserved becomes /dev/null too,
- * so that its number is not reused while an object in the child still believes it to be its own. Returns through
- * `highest` the highest descriptor seen.
+ * so that its number is not reused while an object in the child still believes it to be its own.
  */
-const char *descriptors_deaden(const struct descriptors *descriptors, int *highest);
+const char *descriptors_deaden(const struct descriptors *descriptors);
 
 /* ---- mappings.c: memory that the parent shares is the child's own ---- */
 
@@ -184,7 +186,6 @@ struct jail {
     struct descriptors descriptors;
     struct landlock landlock;
     struct seccomp_program *filter; /* NULL: the kernel takes none */
-    int highest_descriptor;         /* set on the way */
 };
 
 /* child: walks the steps. Returns the failed call's name with errno set, or NULL when the jail is closed. */

@@ -18,15 +18,13 @@ static bool lower(int resource, uint64_t soft, uint64_t hard)
     return setrlimit(resource, &wanted) == 0;
 }
 
-const char *limits_apply(const struct limits *limits, int highest_descriptor)
+const char *limits_apply(const struct limits *limits)
 {
-    uint64_t files = (uint64_t)highest_descriptor + 1 + limits->open_files;
-
     if (!lower(RLIMIT_CORE, 0, 0)) /* a core file would hold the parent's secrets */
         return "setrlimit(RLIMIT_CORE)";
-    if (limits->file_size != 0 && !lower(RLIMIT_FSIZE, limits->file_size, limits->file_size))
+    if (!lower(RLIMIT_FSIZE, limits->file_size, limits->file_size))
         return "setrlimit(RLIMIT_FSIZE)";
-    if (limits->open_files != 0 && !lower(RLIMIT_NOFILE, files, files))
+    if (!lower(RLIMIT_NOFILE, limits->open_files, limits->open_files))
         return "setrlimit(RLIMIT_NOFILE)";
     /* soft below hard: SIGXCPU comes first, and SIGKILL a second later for who ignores it */
     if (!lower(RLIMIT_CPU, limits->cpu_seconds, limits->cpu_seconds + 1))

@@ -10,21 +10,24 @@ module AgentJail
     PROCESS_METHODS = %w[fork _fork spawn system exec ` popen popen2 popen2e popen3 getpty kill setsid setpgid setpgrp
                          daemon setpriority setrlimit].freeze
 
+    # Methods for what no grant covers.
+    METADATA_METHODS = %w[chmod lchmod chown lchown utime lutime].freeze
+
     # PTY reports whatever happened in these words.
     PTY_REFUSED = "can't get Master/Slave device"
 
     # The filter answers ENETUNREACH, which no file can be. Name resolution makes errors of its own out of that, without
     # a cause, or gives up at the files that only a jail with a network may read.
     RESOLUTION = %w[SocketError Socket::ResolutionError Resolv::ResolvError Resolv::ResolvTimeout].freeze
-    RESOLUTION_FILES = Regexp.union(SystemPaths::NAMES)
+    RESOLUTION_FILES = %w[/etc/hosts /etc/resolv.conf].freeze
 
     CAUSES_MAX = 16
 
     class << self
-      # "filesystem", "network", "process" or "" for an exception, given the run's plan.
-      def of(exception, plan)
+      # "filesystem", "metadata", "network", "process" or "" for an exception, given the run's options.
+      def of(exception, options)
         causes(exception).each do |error|
-          door = door_of(error, plan)
+          door = door_of(error, options)
           return door if door
         end
         ""
@@ -41,12 +44,15 @@ module AgentJail
         chain
       end
 
-      def door_of(error, plan)
-        return "network" if !plan[:network] && network?(error)
-        return "process" if !plan[:processes] && error.message == PTY_REFUSED
+      def door_of(error, options)
+        return "network" if !options[:network] && network?(error)
+        return "process" if !options[:processes] && error.is_a?(RuntimeError) && words_of(error) == PTY_REFUSED
         return unless permission?(error)
 
-        process?(error) ? "process" : "filesystem"
+        method = error.backtrace_locations&.first&.base_label
+        return "metadata" if METADATA_METHODS.include?(method)
+
+        process?(method, error, options) ? "process" : "filesystem"
       end
 
       def permission?(error)
@@ -54,13 +60,25 @@ module AgentJail
       end
 
       def network?(error)
-        error.is_a?(Errno::ENETUNREACH) || (permission?(error) && error.message.match?(RESOLUTION_FILES)) ||
+        error.is_a?(Errno::ENETUNREACH) || resolution_file?(error) ||
           error.class.ancestors.any? { |ancestor| RESOLUTION.include?(ancestor.name) }
       end
 
-      def process?(error)
-        location = error.backtrace_locations&.first
-        location ? PROCESS_METHODS.include?(location.base_label) : false
+      # Resolv reads them by itself, whoever asks it.
+      def resolution_file?(error)
+        return false unless permission?(error) && RESOLUTION_FILES.any? { |path| words_of(error).end_with?(path) }
+
+        error.backtrace.to_a.any? { |line| line.to_s.include?("/resolv.rb:") }
+      end
+
+      # As bytes: a path in it may be in any encoding, and a message may be anything.
+      def words_of(error)
+        error.message.to_s.b
+      end
+
+      # With processes, a program that cannot be run is a path that was not granted.
+      def process?(method, error, options)
+        PROCESS_METHODS.include?(method) && !(options[:processes] && error.is_a?(Errno::EACCES))
       end
     end
   end

@@ -5,7 +5,8 @@ module AgentJail
   class Entry # :nodoc:
     # The block itself where there is nothing to do before it: every call more is memory that the child touches.
     def self.for(options, tmpdir, block)
-      plain = options[:env] == :inherit && tmpdir.nil? && !options[:processes] && Fiber.current_scheduler.nil?
+      plain = options[:env] == :inherit && tmpdir.nil? && !options[:processes] && Fiber.current_scheduler.nil? &&
+              !defined?(::Continuation)
       plain ? block : new(options, tmpdir, block).method(:call).to_proc
     end
 
@@ -32,7 +33,16 @@ module AgentJail
       fiber.alive? ? raise(FiberError, "the block yielded to a fiber outside") : value
     end
 
+    # A continuation of the parent's would leave the jail's frames and run the parent's code in the child.
+    def refuse_continuations
+      ::Continuation.class_eval do
+        define_method(:call) { |*| raise ThreadError, "a continuation cannot be called in a jail" }
+        alias_method :[], :call
+      end
+    end
+
     def enter
+      refuse_continuations if defined?(::Continuation)
       # The parent's handler would reap the programs that the block runs.
       trap("CHLD", "DEFAULT") if @options[:processes]
       change_environment

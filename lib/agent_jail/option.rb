@@ -4,6 +4,8 @@ module AgentJail
   # What a value of an option may be. Each check takes the option's name and a value, and returns the value in the form
   # that the rest of the gem works with, or raises ArgumentError or TypeError naming the option.
   module Option # :nodoc:
+    COUNT_MAX = 1_000_000
+
     class << self
       def seconds(name, value)
         number(name, value, "a number of seconds")
@@ -20,7 +22,7 @@ module AgentJail
 
       def count(name, value)
         wrong(name, "a whole number", value) unless value.is_a?(Integer)
-        raise ArgumentError, "#{name} must be positive, got #{value}" unless value.positive?
+        raise ArgumentError, "#{name} must be between 1 and #{COUNT_MAX}, got #{value}" unless value.between?(1, COUNT_MAX)
 
         value
       end
@@ -32,7 +34,7 @@ module AgentJail
 
       # Paths as absolute strings. A relative one counts from the working directory, "~" is HOME.
       def paths(name, value)
-        list(name, value).map { |path| File.expand_path(path_string(name, path)) }.freeze
+        list(name, value).map { |path| expand(name, path_string(name, path)).freeze }.freeze
       end
 
       def ios(name, value)
@@ -42,15 +44,16 @@ module AgentJail
         end.freeze
       end
 
+      # Classes as names and wire forms, see Permits.
       def classes(name, value)
-        list(name, value).map { |item| item.is_a?(Class) ? item : class_named(name, item) }.freeze
+        Permits.for(name, list(name, value).map { |item| item.is_a?(Class) ? item : class_named(name, item) }).freeze
       end
 
       def environment(name, value)
         case value
         when :inherit then value
-        when Array then value.each { |item| variable(name, item) }
-        when Hash then value.each { |pair| pair.each { |item| variable(name, item) } }
+        when Array then value.map { |item| variable_name(name, item) }.freeze
+        when Hash then value.to_h { |key, item| [variable_name(name, key), variable_value(name, item)] }.freeze
         else wrong(name, ":inherit, an Array of names, or a Hash", value)
         end
       end
@@ -84,6 +87,12 @@ module AgentJail
         end
       end
 
+      def expand(name, path)
+        File.expand_path(path)
+      rescue ArgumentError => e # "~" of a user that is not there, or without HOME
+        raise ArgumentError, "#{name} holds #{path.inspect}: #{e.message}"
+      end
+
       def path_string(name, path)
         path = path.to_path if path.respond_to?(:to_path)
         wrong(name, "a path (String or Pathname), or an Array of them", path) unless path.is_a?(String)
@@ -95,15 +104,24 @@ module AgentJail
 
       def class_named(name, item)
         wrong(name, "classes or their names", item) unless item.is_a?(String) || item.is_a?(Symbol)
-        found = Object.const_get(item)
+        found = Object.const_get(item.to_s)
         found.is_a?(Class) ? found : wrong(name, "names of classes", found)
       rescue NameError
         raise ArgumentError, "#{name} names a class that is not there: #{item}"
       end
 
-      def variable(name, item)
+      def variable_name(name, item)
+        variable_value(name, item)
+        return item unless item.empty? || item.include?("=")
+
+        raise ArgumentError, "#{name} holds #{item.inspect}, which cannot be the name of a variable"
+      end
+
+      def variable_value(name, item)
         wrong(name, "made of Strings", item) unless item.is_a?(String)
         raise ArgumentError, "#{name} holds a NUL byte: #{item.inspect}" if item.b.include?("\0")
+
+        item
       end
     end
   end

@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 module AgentJail
-  # How a run ended: its value, or the exception that names the true cause. Built from what the extension gives back.
+  # How a run without a value ended: the exception that names the true cause, built from what the extension gives back.
   class Outcome # :nodoc:
-    DENIALS = { "filesystem" => FilesystemError, "network" => NetworkError, "process" => ProcessError }.freeze
+    DENIALS = { "filesystem" => FilesystemError, "metadata" => FilesystemError, "network" => NetworkError,
+                "process" => ProcessError }.freeze
     REMEDIES = {
       "filesystem" => "the jail grants no such access: name the path in fs_allow: or fs_read_allow:",
+      "metadata" => "a file's mode, owner and times cannot be changed in a jail, whatever is granted",
       "network" => "the jail has no network: pass network: true if the block may have it",
       "process" => "the block may run no program and touch no other process: processes: true lets it run programs"
     }.freeze
@@ -28,23 +30,11 @@ module AgentJail
       @usage = Usage.new(*usage).freeze
     end
 
-    # The block's value; raises the error instead when there is none.
-    def value
-      @kind == :value ? load : raise(error)
-    end
-
-    private
-
-    # Only what the gate let through comes here, see ext/agent_jail/result.c.
-    def load
-      Marshal.load(@payload) # rubocop:disable Security/MarshalLoad
-    rescue ArgumentError, TypeError, RangeError, ZeroDivisionError, EOFError, FrozenError => e
-      raise ResultError.new("the value cannot be loaded: #{e.message}", original_class: e.class.name, usage: @usage)
-    end
-
     def error
       send(:"#{@kind}_error")
     end
+
+    private
 
     def wall_error
       timeout_error(:timeout, @options[:timeout], "")
@@ -62,6 +52,12 @@ module AgentJail
 
     def refused_error
       refused(@payload.force_encoding(Encoding::UTF_8).scrub)
+    end
+
+    # The gate let it through and Marshal would not have it: a class that is not loaded here, a broken value.
+    def unloadable_error
+      class_name, message = @payload
+      ResultError.new("the value cannot be loaded: #{message}", original_class: class_name, usage: @usage)
     end
 
     def raised_error

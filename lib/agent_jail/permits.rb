@@ -17,24 +17,25 @@ module AgentJail
     STRUCTS = [Struct, *(Data if RUBY_VERSION >= "3.2")].freeze
 
     class << self
-      def for(classes)
-        classes.reject { |klass| PLAIN.include?(klass.name) }.map { |klass| [name_of(klass), form_of(klass)] }
+      # [name, form] of each class; raises ArgumentError naming the option.
+      def for(option, classes)
+        classes.reject { |klass| PLAIN.include?(klass.name) }.map do |klass|
+          raise ArgumentError, "#{option} holds a class without a name: #{klass.inspect}" unless klass.name
+
+          [klass.name, form_of(option, klass)].freeze
+        end
       end
 
       private
 
-      def name_of(klass)
-        klass.name || raise(ArgumentError, "permitted_classes holds a class without a name: #{klass.inspect}")
-      end
-
-      def form_of(klass)
+      def form_of(option, klass)
         return USER_MARSHAL if defines?(klass, :marshal_dump)
         return USER_DEFINED if defines?(klass, :_dump)
         return STRUCT if beneath?(klass, STRUCTS)
         return SUBCLASS if beneath?(klass, [String, Array, Hash])
         return OBJECT unless beneath?(klass, [Regexp, Module, Proc, IO])
 
-        raise ArgumentError, "permitted_classes cannot hold #{klass}: a value of it is code, or cannot be dumped"
+        raise ArgumentError, "#{option} cannot hold #{klass}: a value of it is code, or cannot be dumped"
       end
 
       def beneath?(klass, bases)

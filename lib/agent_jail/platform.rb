@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "etc"
+
 module AgentJail
   # What this machine is and what it can enforce.
   module Platform
@@ -66,12 +68,9 @@ module AgentJail
          *rows.map { |title, words| "#{title.ljust(width)}  #{words}" }].join("\n")
       end
 
-      # The running kernel's version as a Gem::Version ("6.18"); "0.0" where it is not Linux or cannot be read.
+      # The running kernel's version as a Gem::Version ("6.18"); "0.0" where it is not Linux.
       def kernel_version
-        numbers = linux? ? File.read("/proc/sys/kernel/osrelease")[/\A\d+\.\d+/] : nil
-        Gem::Version.new(numbers || "0.0")
-      rescue SystemCallError
-        Gem::Version.new("0.0")
+        Gem::Version.new((linux? && Etc.uname[:release][/\A\d+\.\d+/]) || "0.0")
       end
 
       private

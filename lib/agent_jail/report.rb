@@ -8,6 +8,7 @@ module AgentJail
   module Report # :nodoc:
     Raised = Struct.new(:class_name, :message, :encoding, :door, :stage, :backtrace)
 
+    ENCODINGS = Encoding.list.map(&:name).freeze
     FIELDS = 5 # before the backtrace
     MESSAGE_MAX = 1 << 20 # bytes
     LINE_MAX = 4096       # bytes
@@ -15,11 +16,11 @@ module AgentJail
     LEFT = { 1 => "return", 2 => "break", 5 => "redo", 7 => "throw" }.freeze
 
     class << self
-      # In the child: the exception, the run's plan, and whether it was raised by the dump rather than by the block.
-      def pack(exception, plan, dumping)
+      # In the child: the exception, the run's options, and whether it was raised by the dump rather than by the block.
+      def pack(exception, options, dumping)
         message = text { exception.message }
         strings([text { exception.class.name || exception.class.inspect }, message, message.encoding.name,
-                 text { Denial.of(exception, plan) }, dumping ? "dump" : "block", *backtrace(exception)])
+                 text { Denial.of(exception, options) }, dumping ? "dump" : "block", *backtrace(exception)])
       end
 
       # In the child: the block was left by a jump (a number of enum ruby_tag_type) instead of ending.
@@ -96,7 +97,7 @@ module AgentJail
       end
 
       def in_encoding(message, name)
-        Plan::ENCODINGS.include?(name) ? message.force_encoding(name) : message
+        ENCODINGS.include?(name) ? message.force_encoding(name) : message
       end
 
       def utf8(bytes)

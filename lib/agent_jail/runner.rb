@@ -25,20 +25,24 @@ module AgentJail
 
       what_is_open = Platform.unenforced
       unsupported("this kernel has no #{what_is_open.join(", no ")}") unless what_is_open.empty?
-      @options[:tmpdir] ? run_with_tmpdir : run_in_jail
+      @options[:tmpdir] ? run_with_tmpdir : run_in_jail(@options)
     end
 
     private
 
-    def run_in_jail(tmpdir = nil)
-      plan = Plan.for(@options, tmpdir)
-      Outcome.new(@options, *Native.run(plan, &Entry.for(@options, tmpdir, @block))).value
+    def run_in_jail(options, tmpdir = nil)
+      grants = SystemPaths.grants(network: options[:network], processes: options[:processes])
+      kind, *rest = Native.run(options, grants, &Entry.for(options, tmpdir, @block))
+      return rest.first if kind == :value
+
+      raise Outcome.new(options, kind, *rest).error
     end
 
     def run_with_tmpdir
       require "tmpdir"
       tmpdir = Dir.mktmpdir("agent_jail-")
-      run_in_jail(File.realpath(tmpdir))
+      real = File.realpath(tmpdir)
+      run_in_jail(@options.merge(fs_allow: [*@options[:fs_allow], real]), real)
     ensure
       Native.remove_tree(tmpdir) if tmpdir
     end

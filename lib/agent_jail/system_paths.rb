@@ -33,18 +33,29 @@ module AgentJail
     NEVER = %w[/etc /proc /dev /sys /run /var /tmp /home /root /usr /opt /srv /mnt /media /boot].freeze
 
     class << self
-      # [path, access] of everything that is granted unasked. Worked out again when the load path, the gem path or one of
-      # the variables has changed; what is there no more is passed over by the extension.
+      # [path, access] of everything that is granted unasked. Worked out again when what it depends on has changed; what
+      # is there no more is passed over by the extension. Asked at every run, so it makes no object where nothing changed.
       def grants(network:, processes:)
-        key = [$LOAD_PATH.dup, Gem.path.dup, ENV.values_at(*VARIABLES, "HOME", "PATH")]
-        unless @key == key
-          @grants = {}
-          @key = key
-        end
-        @grants[[network, processes]] ||= worked_out(network, processes)
+        refresh unless current?(processes)
+        @grants[processes ? 1 : 0][network ? 1 : 0] ||= worked_out(network, processes)
       end
 
       private
+
+      def current?(processes)
+        return false if processes && @path != ENV.fetch("PATH", "")
+
+        @load_path == $LOAD_PATH && @gem_path.equal?(Gem.path) &&
+          (VARIABLES.none? { |name| ENV.key?(name) } ? @variables.nil? : @variables == ENV.values_at(*VARIABLES))
+      end
+
+      def refresh
+        @load_path = $LOAD_PATH.dup
+        @gem_path = Gem.path
+        @variables = VARIABLES.any? { |name| ENV.key?(name) } ? ENV.values_at(*VARIABLES) : nil
+        @path = ENV.fetch("PATH", "")
+        @grants = [[], []]
+      end
 
       def worked_out(network, processes)
         read = processes ? READ | EXECUTE : READ
@@ -66,7 +77,7 @@ module AgentJail
       end
 
       def programs
-        outermost(PROGRAMS + ENV.fetch("PATH", "").split(":").select { |path| path.start_with?("/") && library?(path) })
+        outermost(PROGRAMS + @path.split(":").select { |path| path.start_with?("/") && library?(path) })
       end
 
       # Directories of the shared libraries that are mapped into this process.

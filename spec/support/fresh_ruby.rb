@@ -37,7 +37,7 @@ module FreshRuby
   # @param timeout [Numeric] seconds until it is killed and an exception raised
   # @param as_user [Integer, nil] run as this user and group; needs a suite that runs as root
   # @param options [Array<String>] switches of Ruby itself
-  def fresh_ruby(code, *args, env: {}, stdin: nil, timeout: 60, as_user: nil, options: []) # rubocop:disable Metrics/ParameterLists
+  def fresh_ruby(code, *args, env: {}, stdin: nil, timeout: 60, as_user: nil, options: [])
     lib = as_user ? FreshRuby.readable_lib : FreshRuby.lib
     command = [RbConfig.ruby, "-I#{lib}", "-ragent_jail", *options, "-e", code, "--", *args.map(&:to_s)]
     command.unshift(RbConfig.ruby, "--disable-gems", "-e", CHANGE_USER, as_user.to_s) if as_user

@@ -44,7 +44,7 @@ module KernelCalls
     length = reader.read(4)&.unpack1("L") # not to the end: the act may have left who holds the pipe
     value = reader.read(length) if length
     _, status = Process.wait2(pid)
-    value ? Marshal.load(value) : status # rubocop:disable Security/MarshalLoad -- our own
+    value ? Marshal.load(value) : status
   ensure
     [reader, writer].each { |io| io&.close }
   end
@@ -92,8 +92,8 @@ module KernelCalls
   end
 
   # The same of what should have been ended; it is then.
-  def outlived(pids)
-    survivors(pids).each { |pid| Process.kill(:KILL, pid) }
+  def outlived(pids, **options)
+    survivors(pids, **options).each { |pid| Process.kill(:KILL, pid) }
   end
 end
 
