@@ -118,7 +118,7 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
     end
 
     it "in the parent, are the caller's to rescue, and the child is gone" do
-      setup = "File.write(\"\#{DIRECTORY}/none\", '')\n#{hooked(in_parent: %{File.write("#{DIRECTORY}/child", pid.to_s); raise "no more forks"})}"
+      setup = hooked(in_parent: 'File.write("#{DIRECTORY}/child", pid.to_s); raise "no more forks"')
       ruby = around_fork("sleep", "jail", setup)
       pid = File.read(at("child")).to_i
 
@@ -169,7 +169,8 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
         %w[INT TERM HUP USR1 USR2 QUIT ALRM].each { |name| trap(name) { nil } }
         trap("WINCH", "IGNORE")
         set = [(1 << 14) | (1 << 11)].pack("Q").ljust(128, "\\0") # SIGTERM and SIGUSR2
-        Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_sigmask"], [1, Fiddle::TYPE_VOIDP, Fiddle::TYPE_VOIDP].tap { _1[0] = Fiddle::TYPE_INT }, Fiddle::TYPE_INT).call(0, set, nil)
+        types = [Fiddle::TYPE_INT, Fiddle::TYPE_VOIDP, Fiddle::TYPE_VOIDP]
+        Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_sigmask"], types, Fiddle::TYPE_INT).call(0, set, nil)
       RUBY
       block = 'puts File.read("/proc/self/status").scan(/^Sig(?:Blk|Ign|Cgt):.(\h+)/).join(" ")'
       jail, plain = both { |how| around_fork(block, how, setup).stdout.lines.first.split.map { _1.to_i(16) } }

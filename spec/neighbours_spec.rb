@@ -501,7 +501,14 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
 
     it "int 0x80 ends the process", if: KernelCalls::ARCH == "x86_64" do
       skip "this kernel has no 32-bit interface" unless fresh_ruby("#{by_interrupt}\nexit act.call").success?
-      ruby = fresh_ruby("#{by_interrupt}\nbegin\nAgentJail.run(&act)\nrescue AgentJail::CrashError => e\nputs e.signal\nend")
+      ruby = fresh_ruby(<<~RUBY)
+        #{by_interrupt}
+        begin
+          AgentJail.run(&act)
+        rescue AgentJail::CrashError => e
+          puts e.signal
+        end
+      RUBY
 
       expect(ruby.stdout).to eq("SYS\n")
     end

@@ -158,7 +158,8 @@ RSpec.describe AgentJail, "run by root, or by any other user", if: AgentJail::Pl
 
     it "is not read by way of a thread's number, the parent's working directory or a descriptor's link" do
       pid = Process.pid
-      paths = ["/proc/#{pid}/task/#{pid}/environ", "/proc/self/../#{pid}/environ", "/proc/thread-self/../../../#{pid}/environ",
+      paths = ["/proc/#{pid}/task/#{pid}/environ", "/proc/self/../#{pid}/environ",
+               "/proc/thread-self/../../../#{pid}/environ",
                "/proc/self/task/../../#{pid}/environ"]
 
       paths.each { |path| expect { File.binread(path) }.to be_refused }

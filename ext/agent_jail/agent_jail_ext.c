@@ -246,6 +246,24 @@ static void prepare(struct run *run)
     supervision->processors = processors;
 }
 
+/* Flushes an IO, whatever state it is in. */
+static void flush(VALUE io)
+{
+    int state;
+
+    rb_protect(rb_io_flush, io, &state);
+    rb_set_errinfo(Qnil);
+}
+
+/* STDOUT and STDERR where $stdout and $stderr are others: Ruby's own fork flushes only these. */
+static void flush_replaced(void)
+{
+    if (rb_stdout != own_stdout)
+        flush(own_stdout);
+    if (rb_stderr != own_stderr)
+        flush(own_stderr);
+}
+
 /* ---- the child: confine, block, report. Nothing here returns to the caller's frames ---- */
 
 __attribute__((noreturn)) static void leave(const struct run *run, enum frame_kind kind, VALUE body)
@@ -259,15 +277,10 @@ __attribute__((noreturn)) static void leave(const struct run *run, enum frame_ki
 
 static void flush_output(void)
 {
-    int state;
-
-    const VALUE outputs[] = {rb_stdout, rb_stderr, own_stdout, own_stderr};
-
     crash_flush();
-    for (int i = 0; i < 4; i++)
-        if (i < 2 || outputs[i] != outputs[i - 2]) /* $stdout may be another than STDOUT */
-            rb_protect(rb_io_flush, outputs[i], &state);
-    rb_set_errinfo(Qnil);
+    flush(rb_stdout);
+    flush(rb_stderr);
+    flush_replaced();
 }
 
 /* The exception that was raised, or nil when the block was left by break, throw, return or Thread#kill. */
@@ -452,6 +465,7 @@ static VALUE call_fork(VALUE unused)
 static void fork_child(struct run *run)
 {
     int state;
+    flush_replaced();
     process_announce(run->report);
     VALUE child = rb_protect(call_fork, Qnil, &state);
 
