@@ -51,7 +51,11 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
   describe "that start a thread in the child" do
     it "runs nothing for the block outside the jail" do
       setup = "JOBS = Queue.new\n#{hooked(in_child: "Thread.new { loop { JOBS.pop.call } }")}"
-      block = %{JOBS << -> { File.write("#{DIRECTORY}/#{HOW}", "x") }; sleep 0.3; [JOBS.size, Thread.list.size]}
+      block = <<~'RUBY'
+        JOBS << -> { File.write("#{DIRECTORY}/#{HOW}", "x") }
+        sleep 0.3
+        [JOBS.size, Thread.list.size]
+      RUBY
       jail, = both { |how| around_fork(block, how, setup) }
 
       expect(jail.stdout).to start_with("value [1, 1]\n")
@@ -118,7 +122,10 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
     end
 
     it "in the parent, are the caller's to rescue, and the child is gone" do
-      setup = hooked(in_parent: 'File.write("#{DIRECTORY}/child", pid.to_s); raise "no more forks"')
+      setup = hooked(in_parent: <<~'RUBY')
+        File.write("#{DIRECTORY}/child", pid.to_s)
+        raise "no more forks"
+      RUBY
       ruby = around_fork("sleep", "jail", setup)
       pid = File.read(at("child")).to_i
 
@@ -144,7 +151,9 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
 
   describe "and with handlers" do
     it "ends the block by a signal that the parent handles" do
-      setup = %{trap("TERM") { File.write("#{DIRECTORY}/#{HOW}", "x") }}
+      setup = <<~'RUBY'
+        trap("TERM") { File.write("#{DIRECTORY}/#{HOW}", "x") }
+      RUBY
       jail, plain = both { |how| around_fork("Process.kill(:TERM, Process.pid); sleep 0.3; 1", how, setup).stdout }
 
       expect(jail).to match(/\AAgentJail::CrashError .*SIGTERM/)

@@ -101,7 +101,7 @@ RSpec.describe AgentJail, "in an application with a PostgreSQL database", if: Ag
   end
 
   it "keeps the parent's transactions through 50 blocks that use, drop and collect its connections" do
-    { unix: 50, tcp: 16 }.each do |over, count|
+    { unix: 50, tcp: 8 }.each do |over, count|
       told, log = outcome("jail", uses.cycle.first(count), over)
 
       expect(told).to include(committed: "committed")

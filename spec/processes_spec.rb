@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "English"
+require "io/wait"
 require "open3"
 require "pty"
 require "socket"
@@ -285,6 +286,30 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
 
       it "when there are 200 of them" do
         expect(left_by { Array.new(200) { fork { sleep } } }).to eq([200, []])
+      end
+
+      # The pipe ends when the last who holds it has.
+      it "when each starts its successor and ends, quicker than they can be counted" do
+        reader, writer = IO.pipe
+        stop = at("stop")
+        chain = lambda do
+          fork do
+            nil while fork.nil? && !File.exist?(stop)
+            exit!(true)
+          end
+        end
+        jailed(processes: true, inherit: writer, fs_read_allow: dir) { chain.call && sleep(0.2) }
+        writer.close
+        expect(reader.wait_readable(5)).to be(reader)
+
+        plain = IO.pipe
+        unjailed(&chain)
+        plain.last.close
+        expect(plain.first.wait_readable(0.3)).to be_nil
+        File.write(stop, "")
+        expect(plain.first.wait_readable(5)).to be(plain.first)
+      ensure
+        [reader, writer, *plain].each(&:close)
       end
 
       # Each says its number through a pipe that the parent of all holds, since the run does not return.

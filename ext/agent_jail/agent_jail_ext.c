@@ -20,6 +20,8 @@
 
 #define REAP_PATIENCE                                                                              \
     10.0 /* seconds; a killed process is gone in milliseconds unless the kernel is stuck */
+#define ANSWERED_PATIENCE                                                                          \
+    0.002                   /* seconds; the child of a large parent takes longer to be taken down */
 #define SCHEDULED_LOOK 0.05 /* seconds */
 #define REFUSAL_MAX 4096    /* bytes of words in a frame that refuses the value */
 #define CRASH_REPORT_MAX (64 << 10)
@@ -47,8 +49,9 @@ struct run {
     int result[2]; /* the pipe: [0] the parent's, [1] the child's */
     double started;
     size_t max_result;
-    int report;  /* see report.c */
-    pid_t child; /* 0: none, or none any more */
+    int report;    /* see report.c */
+    bool answered; /* there is a value: how the child ends tells nothing more */
+    pid_t child;   /* 0: none, or none any more */
     struct process_end end;
     enum block_stage stage; /* in the child */
     VALUE dump, exception;  /* in the child */
@@ -574,6 +577,7 @@ static VALUE outcome(const struct run *run, const char *kind, VALUE payload)
 
 struct reaping {
     struct run *run;
+    bool behind; /* a child that takes long to be taken down need not be waited for */
     bool done;
 };
 
@@ -581,8 +585,10 @@ static void *reap_without_gvl(void *argument)
 {
     struct reaping *reaping = argument;
     struct run *run = reaping->run;
+    double patience = reaping->behind ? ANSWERED_PATIENCE : REAP_PATIENCE;
 
-    if (!process_reap(run->child, run->supervision.pidfd, REAP_PATIENCE, &run->end))
+    if (!process_reap(run->child, run->supervision.pidfd, patience, &run->end) &&
+        !(reaping->behind && process_reap_behind(run->child)))
         process_reap_later(run->child);
     reaping->done = true;
     return NULL;
@@ -595,6 +601,7 @@ static void end_child(struct run *run)
 
     if (run->child == 0)
         return;
+    reaping.behind = run->answered && !is_open(run, "processes");
     process_kill_tree(run->child, run->supervision.pidfd);
     rb_thread_call_without_gvl2(reap_without_gvl, &reaping, NULL, NULL);
     if (!reaping.done) /* an interrupt is pending, and Ruby would rather look at that first */
@@ -771,6 +778,7 @@ static VALUE load(struct run *run)
 
     if (value == Qundef)
         value = rb_protect(load_dump, run->body, &state);
+    run->answered = state == 0;
     if (state == 0)
         return rb_assoc_new(ID2SYM(rb_intern("value")), value);
     error = rb_errinfo();

@@ -4,6 +4,7 @@
 #include "jail.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -29,6 +30,12 @@
 
 /* Real-time signals have no handlers but those that C libraries gave them for their own use. */
 #define STANDARD_SIGNALS 31
+
+/* For a thread that does nothing but wait. */
+#define REAPER_STACK (64 << 10)
+
+/* How long the rest of the group may take to be gone, in seconds. */
+#define GROUP_PATIENCE 0.2
 
 /* Children that the kernel could not end in time (a call stuck in a dead file server): reaped when they have. */
 #define LEFT_MAX 64
@@ -166,12 +173,14 @@ bool process_ended(pid_t pid, int pidfd)
     return info.si_pid == pid;
 }
 
-/* Sleeps until the process may have ended: woken by its descriptor, else after a moment. */
-static void await_end(int pidfd)
+/* Sleeps until the process may have ended, but not beyond the deadline: woken by its descriptor, else after a moment. */
+static void await_end(int pidfd, double deadline)
 {
     struct pollfd ready = {.fd = pidfd, .events = POLLIN};
+    double rest = fmax(0, deadline - process_clock()) * 1000;
+    int most = pidfd >= 0 ? 50 : 1;
 
-    (void)poll(&ready, pidfd >= 0 ? 1 : 0, pidfd >= 0 ? 50 : 1);
+    (void)poll(&ready, pidfd >= 0 ? 1 : 0, rest < most ? (int)ceil(rest) : most);
 }
 
 static double seconds_of(struct timeval time)
@@ -179,11 +188,22 @@ static double seconds_of(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* Grandchildren fall to this process when it is the first of its container, or a subreaper: reap them as well. */
-static void reap_orphans(pid_t group)
+/*
+ * Waits until nobody is left in the group. Its members were killed and are reaped by whoever is init here; when that is
+ * this process (the first of its container, or a subreaper), they are reaped here. An init that reaps nobody leaves
+ * zombies in the group for ever: then it is given up soon.
+ */
+static void await_group(pid_t group)
 {
-    while (waitpid(-group, NULL, WNOHANG) > 0)
-        continue;
+    double deadline = process_clock() + GROUP_PATIENCE;
+
+    do {
+        while (waitpid(-group, NULL, WNOHANG) > 0)
+            continue;
+        if (kill(-group, 0) != 0)
+            return;
+        (void)poll(NULL, 0, 1);
+    } while (process_clock() < deadline);
 }
 
 static void describe_status(struct process_end *end, int status)
@@ -227,7 +247,7 @@ bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end
         if (reaped < 0 && errno == ECHILD) {
             /* SIGCHLD is ignored, or another thread waited for any child */
             if (!process_ended(pid, pidfd) && process_clock() < deadline) {
-                await_end(pidfd);
+                await_end(pidfd, deadline);
                 continue;
             }
             ask_descriptor(pidfd, end);
@@ -235,9 +255,9 @@ bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end
         }
         if (process_clock() >= deadline)
             return false;
-        await_end(pidfd);
+        await_end(pidfd, deadline);
     }
-    reap_orphans(pid);
+    await_group(pid);
     return true;
 }
 
@@ -261,6 +281,40 @@ void process_reap_left(void)
         if (pid != 0 && waitpid(pid, NULL, WNOHANG) != 0)
             (void)atomic_compare_exchange_strong(&left[i], &pid, 0);
     }
+}
+
+static void *reap(void *pid)
+{
+    (void)waitpid((pid_t)(intptr_t)pid, NULL, 0);
+    return NULL;
+}
+
+static bool start_reaper(pid_t pid, const pthread_attr_t *attributes)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    bool started;
+
+    (void)sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return false;
+    started = pthread_create(&thread, attributes, reap, (void *)(intptr_t)pid) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+bool process_reap_behind(pid_t pid)
+{
+    pthread_attr_t attributes;
+    bool started;
+
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    started = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
+              pthread_attr_setstacksize(&attributes, REAPER_STACK) == 0 &&
+              start_reaper(pid, &attributes);
+    (void)pthread_attr_destroy(&attributes);
+    return started;
 }
 
 double process_cpu(pid_t pid)
