@@ -31,6 +31,9 @@
 /* Real-time signals have no handlers but those that C libraries gave them for their own use. */
 #define STANDARD_SIGNALS 31
 
+/* How long a process that has ended may take to be reaped by whoever reaps it, in milliseconds. */
+#define HANG_UP_PATIENCE 100
+
 /* For a thread that does nothing but wait. */
 #define REAPER_STACK (64 << 10)
 
@@ -213,14 +216,27 @@ static void describe_status(struct process_end *end, int status)
     end->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-/* A process that somebody else reaped: its descriptor still knows its status, since Linux 6.15. */
+/*
+ * A process that somebody else reaped: its descriptor still knows its status, since Linux 6.15, from the moment that the
+ * descriptor hangs up.
+ */
 static void ask_descriptor(int pidfd, struct process_end *end)
 {
-    struct pidfd_information information = {.mask = PIDFD_INFORMATION_EXIT};
+    struct pollfd reaped = {.fd = pidfd, .events = 0};
+    struct pidfd_information information;
 
-    if (pidfd >= 0 && ioctl(pidfd, PIDFD_GET_INFORMATION, &information) == 0 &&
-        (information.mask & PIDFD_INFORMATION_EXIT))
-        describe_status(end, information.exit_code);
+    if (pidfd < 0)
+        return;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        information = (struct pidfd_information){.mask = PIDFD_INFORMATION_EXIT};
+        if (ioctl(pidfd, PIDFD_GET_INFORMATION, &information) == 0 &&
+            (information.mask & PIDFD_INFORMATION_EXIT)) {
+            describe_status(end, information.exit_code);
+            return;
+        }
+        if (attempt == 0)
+            (void)poll(&reaped, 1, HANG_UP_PATIENCE);
+    }
 }
 
 static void describe_end(struct process_end *end, int status, const struct rusage *usage)
