@@ -305,6 +305,8 @@ struct result_refusal {
  * 844 permitted subclasses with instance variables; half of that stack may be in use by the caller.
  */
 #define RESULT_DEPTH_MAX 400
+/* Marshal.load takes a microsecond or more for each object, and holds the GVL meanwhile. A power of two. */
+#define RESULT_OBJECTS_MAX (1 << 22)
 bool result_check(const uint8_t *bytes, size_t length, const struct result_policy *policy,
                   struct result_refusal *refusal);
 

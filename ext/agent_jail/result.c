@@ -223,6 +223,10 @@ static bool grow(struct gate *gate, void **items, size_t count, size_t *room, si
     if (count < *room) {
         return true;
     }
+    if (count >= RESULT_OBJECTS_MAX) {
+        refuse(gate, "it holds more than 4194304 objects: loading them would hold the caller up");
+        return false;
+    }
     size_t wanted = *room ? *room * 2 : 64;
     void *grown = realloc(*items, wanted * size);
     if (!grown) {
