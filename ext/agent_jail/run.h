@@ -1,0 +1,85 @@
+/*
+ * run.h - one run, for the files that know Ruby: its state, and what they offer each other.
+ *
+ * agent_jail_ext.c tells the story; run_prepare.c, run_child.c and run_supervise.c are its three acts; run_value.c is
+ * how the block's value crosses.
+ */
+#ifndef AGENT_JAIL_RUN_H
+#define AGENT_JAIL_RUN_H
+
+#include <ruby.h>
+
+#include "jail.h"
+
+/* Why rb_protect came back, as Ruby numbers it. */
+enum run_state {
+    RUN_STATE_RAISE = 6,
+    RUN_STATE_THROW = 7,
+    RUN_STATE_FATAL = 8,
+};
+
+/* How far the block has come: the same exception means another thing later. */
+enum run_stage { RUN_STAGE_BLOCK, RUN_STAGE_DUMP };
+
+struct run {
+    VALUE options, system_grants;
+    struct jail jail;
+    int *keep; /* what jail.descriptors.keep points to */
+    struct supervision supervision;
+    int result[2]; /* the pipe: [0] the parent's, [1] the child's */
+    double started;
+    size_t max_result; /* bytes */
+    int report;        /* see report.c */
+    pid_t child;       /* 0: none, or none any more */
+    bool answered;     /* there is a value: how the child ends tells nothing more */
+    struct process_end end;
+    enum run_stage stage;  /* in the child */
+    VALUE dump, exception; /* in the child */
+    VALUE result_io;       /* result[0] as an IO, where a fiber scheduler wants one */
+    struct frame_header header;
+    VALUE body; /* a String of header.length bytes */
+};
+
+/* What is looked up once, when the extension is loaded. */
+extern struct run_constants {
+    int processors;               /* of this machine */
+    VALUE own_stdout, own_stderr; /* STDOUT and STDERR, whatever $stdout and $stderr are */
+    VALUE encodings;              /* names of those that are built in */
+    VALUE report;                 /* AgentJail::Report, which puts exceptions into strings */
+} run_constants;
+
+/* Raises the SystemCallError of errno, naming the call and what it was about. */
+void run_fail_call(const char *call, const char *subject) __attribute__((noreturn));
+
+/* ---- run_prepare.c: everything that can be done before the fork ---- */
+
+/* The options of AgentJail::Configuration#resolve: every key is there, every value has been checked. */
+VALUE run_option(const struct run *run, const char *name);
+bool run_is_open(const struct run *run, const char *door);
+void run_prepare(struct run *run);
+
+/* ---- run_child.c: confine, block, report ---- */
+
+/* STDOUT and STDERR where $stdout and $stderr are others: Ruby's own fork flushes only these. */
+void run_flush_replaced(void);
+/* The child's life after the fork. `fork_state` is what rb_protect said of the fork. */
+void run_child(struct run *run, int fork_state) __attribute__((noreturn));
+
+/* ---- run_supervise.c: the frame, or the true cause ---- */
+
+/* [kind, payload, end, usage]: a run that ended without a value. */
+VALUE run_outcome(const struct run *run, const char *kind, VALUE payload);
+/* Kills the child and all that it started, and reaps it. Raises nothing. */
+void run_end_child(struct run *run);
+VALUE run_supervise(struct run *run);
+
+/* ---- run_value.c: how the block's value crosses ---- */
+
+/* child: the dump of the simplest values, or nil for all else. */
+VALUE value_dump_simple(VALUE value);
+/* nil when the gate accepts the bytes, else why not, as a String. */
+VALUE value_refusal(VALUE bytes, VALUE permits, VALUE encodings);
+/* parent: [:value, value] of run->body, or the outcome that says why there is none. */
+VALUE value_take(struct run *run);
+
+#endif

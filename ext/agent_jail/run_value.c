@@ -1,0 +1,141 @@
+/*
+ * run_value.c - how the block's value crosses: dumped in the child, let through by the gate, loaded in the parent.
+ */
+#include "run.h"
+
+/*
+ * The dump of nil, true, false and a small Integer, or nil for all else. Marshal.dump makes the same; but a fork pays
+ * for every page that it touches first, and Marshal's tables are most of what such a block would touch.
+ */
+VALUE value_dump_simple(VALUE value)
+{
+    char bytes[4] = {4, 8};
+    long length = 3;
+
+    if (NIL_P(value)) {
+        bytes[2] = '0';
+    } else if (value == Qtrue || value == Qfalse) {
+        bytes[2] = value == Qtrue ? 'T' : 'F';
+    } else if (FIXNUM_P(value) && FIX2LONG(value) >= 0 && FIX2LONG(value) < 123) {
+        bytes[2] = 'i';
+        bytes[3] = (char)(FIX2LONG(value) == 0 ? 0 : FIX2LONG(value) + 5);
+        length = 4;
+    } else {
+        return Qnil;
+    }
+    return rb_str_new(bytes, length);
+}
+
+static struct result_permit *read_permits(VALUE permits, VALUE *holder)
+{
+    struct result_permit *read =
+        rb_alloc_tmp_buffer2(holder, RARRAY_LEN(permits) + 1, sizeof(*read));
+
+    for (long i = 0; i < RARRAY_LEN(permits); i++) {
+        VALUE permit = RARRAY_AREF(permits, i);
+        VALUE name = RARRAY_AREF(permit, 0);
+
+        read[i].name = StringValueCStr(name);
+        read[i].length = (size_t)RSTRING_LEN(name);
+        read[i].forms = NUM2UINT(RARRAY_AREF(permit, 1));
+    }
+    return read;
+}
+
+static const char **read_names(VALUE names, VALUE *holder)
+{
+    const char **read = rb_alloc_tmp_buffer2(holder, RARRAY_LEN(names) + 1, sizeof(*read));
+
+    for (long i = 0; i < RARRAY_LEN(names); i++) {
+        VALUE name = RARRAY_AREF(names, i);
+        read[i] = StringValueCStr(name);
+    }
+    return read;
+}
+
+/* nil when the gate accepts the bytes, else why not. */
+VALUE value_refusal(VALUE bytes, VALUE permits, VALUE encodings)
+{
+    VALUE permits_holder, encodings_holder;
+    struct result_refusal why;
+    struct result_policy policy = {
+        .permits = read_permits(permits, &permits_holder),
+        .permit_count = (size_t)RARRAY_LEN(permits),
+        .encodings = read_names(encodings, &encodings_holder),
+        .encoding_count = (size_t)RARRAY_LEN(encodings),
+    };
+    bool accepted = result_check((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes),
+                                 &policy, &why);
+
+    rb_free_tmp_buffer(&permits_holder);
+    rb_free_tmp_buffer(&encodings_holder);
+    RB_GC_GUARD(permits);
+    RB_GC_GUARD(encodings);
+    RB_GC_GUARD(bytes);
+    return accepted ? Qnil : rb_str_new_cstr(why.reason);
+}
+
+/* The counterpart of dump_simple; Qundef for all else. */
+static VALUE load_simple(VALUE dump)
+{
+    const char *bytes = RSTRING_PTR(dump);
+
+    if (RSTRING_LEN(dump) == 3 && bytes[2] == '0')
+        return Qnil;
+    if (RSTRING_LEN(dump) == 3 && (bytes[2] == 'T' || bytes[2] == 'F'))
+        return bytes[2] == 'T' ? Qtrue : Qfalse;
+    if (RSTRING_LEN(dump) == 4 && bytes[2] == 'i' && bytes[3] == 0)
+        return INT2FIX(0);
+    if (RSTRING_LEN(dump) == 4 && bytes[2] == 'i' && bytes[3] > 5)
+        return INT2FIX(bytes[3] - 5);
+    return Qundef;
+}
+
+static bool is_marshals(VALUE error)
+{
+    const VALUE classes[] = {rb_eTypeError, rb_eArgError,  rb_eRangeError,    rb_eZeroDivError,
+                             rb_eEOFError,  rb_eNameError, rb_eEncodingError, rb_eFrozenError};
+
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+        if (RTEST(rb_obj_is_kind_of(error, classes[i])))
+            return true;
+    return false;
+}
+
+static VALUE load_dump(VALUE dump)
+{
+    return rb_marshal_load(dump);
+}
+
+/* Only what the gate let through comes here. What Marshal raises all the same is a result that cannot be had; an
+ * interrupt of this thread is none of the result's business and goes on. */
+static VALUE load(struct run *run)
+{
+    VALUE error, value = load_simple(run->body);
+    int state = 0;
+
+    if (value == Qundef)
+        value = rb_protect(load_dump, run->body, &state);
+    run->answered = state == 0;
+    if (state == 0)
+        return rb_assoc_new(ID2SYM(rb_intern("value")), value);
+    error = rb_errinfo();
+    if (state != RUN_STATE_RAISE || !is_marshals(error))
+        rb_jump_tag(state);
+    rb_set_errinfo(Qnil);
+    run_end_child(run);
+    return run_outcome(run, "unloadable",
+                       rb_assoc_new(rb_class_name(rb_obj_class(error)),
+                                    rb_funcall(error, rb_intern("message"), 0)));
+}
+
+VALUE value_take(struct run *run)
+{
+    VALUE why =
+        value_refusal(run->body, run_option(run, "permitted_classes"), run_constants.encodings);
+
+    if (NIL_P(why))
+        return load(run);
+    run_end_child(run);
+    return run_outcome(run, "refused", why);
+}
