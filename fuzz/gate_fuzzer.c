@@ -12,20 +12,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const encodings[] = { "ASCII-8BIT", "UTF-16LE", "EUC-JP", "Shift_JIS" };
+static const char *const encodings[] = {"ASCII-8BIT", "UTF-16LE", "EUC-JP", "Shift_JIS"};
 
 static const struct result_permit permits[] = {
-    { "O", 1, RESULT_OBJECT },
-    { "S", 1, RESULT_STRUCT },
-    { "C", 1, RESULT_SUBCLASS },
-    { "D", 1, RESULT_USER_DEFINED },
-    { "M", 1, RESULT_USER_MARSHAL },
+    {"O", 1, RESULT_OBJECT},       {"S", 1, RESULT_STRUCT},       {"C", 1, RESULT_SUBCLASS},
+    {"D", 1, RESULT_USER_DEFINED}, {"M", 1, RESULT_USER_MARSHAL},
 };
 
-static const struct result_policy strict = { .encodings = encodings, .encoding_count = 4 };
+static const struct result_policy strict = {.encodings = encodings, .encoding_count = 4};
 static const struct result_policy open = {
-    .permits = permits, .permit_count = 5, .encodings = encodings, .encoding_count = 4
-};
+    .permits = permits, .permit_count = 5, .encodings = encodings, .encoding_count = 4};
 
 /* A reason is a non-empty text of printable ASCII that ends inside its array. */
 static void demand_reason(const struct result_refusal *refusal, size_t size)

@@ -46,7 +46,8 @@ void report_start(int report);
 /* parent: the number that the child noted, or 0. */
 pid_t report_child(int report);
 /* child: notes the failure; never returns. */
-void report_fail(int report, const char *call, int error, const char *detail) __attribute__((noreturn));
+void report_fail(int report, const char *call, int error, const char *detail)
+    __attribute__((noreturn));
 /* child: the jail is closed. */
 const char *report_confined(int report);
 /* parent: how far it came. */
@@ -94,7 +95,8 @@ double process_clock(void);
 
 /* Calls `visit` for each entry of an open directory that is a number (/proc/self/fd, /proc/self/task) until it says
  * false. The directory's own descriptor is among those of /proc/self/fd. */
-const char *proc_each_number(int directory, bool (*visit)(int number, void *argument), void *argument);
+const char *proc_each_number(int directory, bool (*visit)(int number, void *argument),
+                             void *argument);
 /* Bytes of address space this process has; 0 when it cannot be known. */
 uint64_t proc_address_space(void);
 
@@ -121,8 +123,8 @@ const char *limits_apply(const struct limits *limits);
 /* ---- descriptors.c: what was open in the parent is dead in the child ---- */
 
 struct descriptors {
-    int null;              /* /dev/null, opened read-only */
-    const int *keep;       /* sorted or not; these stay as they are */
+    int null;        /* /dev/null, opened read-only */
+    const int *keep; /* sorted or not; these stay as they are */
     size_t keep_count;
     bool (*reserved)(int); /* the runtime's own descriptors */
     int *open;             /* what was open before the fork, sorted; to be freed */
@@ -155,9 +157,9 @@ const char *capabilities_drop(void);
 
 enum landlock_access {
     LANDLOCK_READ = 1 << 0,
-    LANDLOCK_WRITE = 1 << 1,   /* read is not implied */
+    LANDLOCK_WRITE = 1 << 1, /* read is not implied */
     LANDLOCK_EXECUTE = 1 << 2,
-    LANDLOCK_DEVICE = 1 << 3,  /* ioctl on a device */
+    LANDLOCK_DEVICE = 1 << 3, /* ioctl on a device */
     LANDLOCK_FILE = 1 << 4,
     LANDLOCK_DIRECTORY = 1 << 5,
 };
@@ -165,10 +167,10 @@ enum landlock_access {
 #define LANDLOCK_ABI_NEWEST 10
 
 struct landlock {
-    int fd;             /* the ruleset, or -1: the kernel has no Landlock */
+    int fd; /* the ruleset, or -1: the kernel has no Landlock */
     int abi;
-    uint64_t handled;   /* file rights that are denied unless granted */
-    bool signals;       /* signals reach only processes of the same jail */
+    uint64_t handled; /* file rights that are denied unless granted */
+    bool signals;     /* signals reach only processes of the same jail */
 };
 
 /* The ABI that this kernel speaks; 0: none. */
@@ -243,7 +245,7 @@ enum supervise_event {
 };
 
 struct supervision {
-    int result; /* the pipe's reading end, non-blocking */
+    int result;  /* the pipe's reading end, non-blocking */
     bool closed; /* nobody can write to it any more */
     pid_t pid;
     int pidfd;
@@ -269,9 +271,9 @@ bool supervise_sleep(const struct supervision *supervision);
  * the class when it is loaded.
  */
 enum result_form {
-    RESULT_OBJECT = 1 << 0,     /* o: allocate, set instance variables */
-    RESULT_STRUCT = 1 << 1,     /* S: Struct and Data */
-    RESULT_SUBCLASS = 1 << 2,   /* C: a subclass of String, Array or Hash */
+    RESULT_OBJECT = 1 << 0,       /* o: allocate, set instance variables */
+    RESULT_STRUCT = 1 << 1,       /* S: Struct and Data */
+    RESULT_SUBCLASS = 1 << 2,     /* C: a subclass of String, Array or Hash */
     RESULT_USER_DEFINED = 1 << 3, /* u: Class._load(String) */
     RESULT_USER_MARSHAL = 1 << 4, /* U: object.marshal_load(data) */
 };
@@ -314,34 +316,34 @@ bool result_check(const uint8_t *bytes, size_t length, const struct result_polic
 
 /* The verdicts. "Refused" names the errno, chosen so that the class of the error is certain in Ruby. */
 enum seccomp_verdict {
-    SECCOMP_ALLOW,       /* allowed */
-    SECCOMP_ABSENT,      /* ENOSYS: as if the kernel did not have it, so that callers fall back */
-    SECCOMP_PRIVILEGE,   /* EPERM: what an administrator does to the host */
-    SECCOMP_OTHERS,      /* EPERM: reaches into other processes, or shares with them by name */
-    SECCOMP_SESSION,     /* EPERM: leaves the process group, by which the whole tree is killed */
-    SECCOMP_METADATA,    /* EACCES: modes, owners, times, attributes and watches, which Landlock does not govern */
-    SECCOMP_XATTR,       /* EOPNOTSUPP: reads extended attributes of a path, which Landlock does not govern */
-    SECCOMP_TRUNCATE,    /* EACCES unless `scoped`: Landlock governs it from ABI 3 on, and `scoped` proves ABI 6 */
-    SECCOMP_OPEN,        /* EACCES for setuid and setgid modes, and for truncating what is opened to be read */
-    SECCOMP_OPENAT,      /* the same, an argument later */
-    SECCOMP_CREATE,      /* EACCES for setuid and setgid modes */
-    SECCOMP_CREATEAT,    /* the same, an argument later */
-    SECCOMP_NETWORK,     /* ENETUNREACH unless `network` */
-    SECCOMP_SOCKET,      /* ENETUNREACH unless `network`; then Unix, IP and routing netlink, else EAFNOSUPPORT */
-    SECCOMP_SOCKETPAIR,  /* Unix only; without `network` no datagrams either: those can be sent to an address */
-    SECCOMP_SENDTO,      /* ENETUNREACH for sending to an address, unless `network` */
-    SECCOMP_PROCESS,     /* EPERM unless `processes` */
-    SECCOMP_CLONE,       /* threads; with `processes` also processes; EPERM for namespaces and foreign parents */
-    SECCOMP_KILL,        /* EPERM unless to itself or its group; anyone Landlock lets with `processes` */
-    SECCOMP_TGKILL,      /* EPERM unless to itself; anyone Landlock lets with `processes` */
-    SECCOMP_TKILL,       /* EPERM unless to its first thread; anyone Landlock lets */
-    SECCOMP_PIDFD,       /* EPERM unless `processes`, and Landlock confines signals */
-    SECCOMP_SELF,        /* EPERM unless for itself */
+    SECCOMP_ALLOW,     /* allowed */
+    SECCOMP_ABSENT,    /* ENOSYS: as if the kernel did not have it, so that callers fall back */
+    SECCOMP_PRIVILEGE, /* EPERM: what an administrator does to the host */
+    SECCOMP_OTHERS,    /* EPERM: reaches into other processes, or shares with them by name */
+    SECCOMP_SESSION,   /* EPERM: leaves the process group, by which the whole tree is killed */
+    SECCOMP_METADATA, /* EACCES: modes, owners, times, attributes and watches, which Landlock does not govern */
+    SECCOMP_XATTR, /* EOPNOTSUPP: reads extended attributes of a path, which Landlock does not govern */
+    SECCOMP_TRUNCATE, /* EACCES unless `scoped`: Landlock governs it from ABI 3 on, and `scoped` proves ABI 6 */
+    SECCOMP_OPEN, /* EACCES for setuid and setgid modes, and for truncating what is opened to be read */
+    SECCOMP_OPENAT,   /* the same, an argument later */
+    SECCOMP_CREATE,   /* EACCES for setuid and setgid modes */
+    SECCOMP_CREATEAT, /* the same, an argument later */
+    SECCOMP_NETWORK,  /* ENETUNREACH unless `network` */
+    SECCOMP_SOCKET, /* ENETUNREACH unless `network`; then Unix, IP and routing netlink, else EAFNOSUPPORT */
+    SECCOMP_SOCKETPAIR, /* Unix only; without `network` no datagrams either: those can be sent to an address */
+    SECCOMP_SENDTO,  /* ENETUNREACH for sending to an address, unless `network` */
+    SECCOMP_PROCESS, /* EPERM unless `processes` */
+    SECCOMP_CLONE, /* threads; with `processes` also processes; EPERM for namespaces and foreign parents */
+    SECCOMP_KILL,   /* EPERM unless to itself or its group; anyone Landlock lets with `processes` */
+    SECCOMP_TGKILL, /* EPERM unless to itself; anyone Landlock lets with `processes` */
+    SECCOMP_TKILL,  /* EPERM unless to its first thread; anyone Landlock lets */
+    SECCOMP_PIDFD,  /* EPERM unless `processes`, and Landlock confines signals */
+    SECCOMP_SELF,   /* EPERM unless for itself */
     SECCOMP_SETPRIORITY, /* EPERM unless for itself */
     SECCOMP_IOPRIO,      /* EPERM unless for itself */
     SECCOMP_IOCTL,       /* EPERM unless one of the requests listed in seccomp.c */
     SECCOMP_FCNTL,       /* EPERM unless one of the commands listed in seccomp.c */
-    SECCOMP_PRCTL,       /* EPERM or, where unknown, EINVAL unless one of the options listed in seccomp.c */
+    SECCOMP_PRCTL, /* EPERM or, where unknown, EINVAL unless one of the options listed in seccomp.c */
     SECCOMP_PERSONALITY, /* EPERM unless it asks, or sets what is the default */
 };
 

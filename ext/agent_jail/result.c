@@ -25,15 +25,15 @@
  */
 enum {
     COST_LEAF = 1,
-    COST_BYTES = 16,       /* bytes a unit */
-    COST_CALL = 12,        /* a call of #hash or #eql? by name */
-    COST_FREE = 96 << 20,  /* what a short result may cost beside its length */
-    COST_SMALL = 4,        /* of a part that loading works on: no more than 63 bytes */
-    KEY_HEIGHT_MAX = 64,   /* of a key: its hash overflows a Fiber of Ruby 3.1 at 432 */
-    KEY_PARTS_MAX = 12,    /* of a key whose hash counts as beyond the child's choice */
-    STEERED = UINT8_MAX,   /* parts of a value whose hash the child chooses */
+    COST_BYTES = 16,      /* bytes a unit */
+    COST_CALL = 12,       /* a call of #hash or #eql? by name */
+    COST_FREE = 96 << 20, /* what a short result may cost beside its length */
+    COST_SMALL = 4,       /* of a part that loading works on: no more than 63 bytes */
+    KEY_HEIGHT_MAX = 64,  /* of a key: its hash overflows a Fiber of Ruby 3.1 at 432 */
+    KEY_PARTS_MAX = 12,   /* of a key whose hash counts as beyond the child's choice */
+    STEERED = UINT8_MAX,  /* parts of a value whose hash the child chooses */
     TIME_BYTES_MIN = 8,
-    TIME_BYTES_MAX = 64,   /* the year follows the first 8: this one has 130 digits */
+    TIME_BYTES_MAX = 64, /* the year follows the first 8: this one has 130 digits */
     FLOAT_BYTES_MAX = 64,
     NAME_SHOWN_MAX = 64,
 };
@@ -62,8 +62,8 @@ enum kind {
 #define KIND(kind) (1U << (kind))
 #define INTEGERS (KIND(FIXNUM) | KIND(BIGNUM))
 #define REALS (INTEGERS | KIND(FLOAT) | KIND(NOT_A_NUMBER) | KIND(RATIONAL))
-#define RANGE_ENDS \
-    (INTEGERS | KIND(FLOAT) | KIND(RATIONAL) | KIND(COMPLEX) | KIND(DECIMAL) | KIND(NIL) | \
+#define RANGE_ENDS                                                                                 \
+    (INTEGERS | KIND(FLOAT) | KIND(RATIONAL) | KIND(COMPLEX) | KIND(DECIMAL) | KIND(NIL) |         \
      KIND(STRING) | KIND(SYMBOL) | KIND(DATE) | KIND(TIME))
 
 /* What is kept of a value: eight bytes for each one that a link can lead to. Numbers saturate. */
@@ -74,11 +74,10 @@ struct value {
     uint8_t parts;  /* how many hashes its own is mixed from */
 };
 
-static const struct value nothing = { .kind = HIDDEN };
+static const struct value nothing = {.kind = HIDDEN};
 static const struct value opened = {
-    .kind = OPEN, .cost = UINT32_MAX, .height = UINT8_MAX, .parts = STEERED
-};
-static const struct value opaque = { .kind = OBJECT, .cost = COST_CALL, .parts = 1 };
+    .kind = OPEN, .cost = UINT32_MAX, .height = UINT8_MAX, .parts = STEERED};
+static const struct value opaque = {.kind = OBJECT, .cost = COST_CALL, .parts = 1};
 
 struct span {
     uint32_t start, length;
@@ -136,7 +135,7 @@ static void refuse_name(struct gate *gate, const char *before, struct span name,
         uint8_t byte = gate->bytes[name.start + i];
         shown[i] = byte >= ' ' && byte <= '~' ? (char)byte : '?';
     }
-    refuse_words(gate, (const char *const[]){ before, shown, after, last }, 4);
+    refuse_words(gate, (const char *const[]){before, shown, after, last}, 4);
 }
 
 static struct value refuse_class(struct gate *gate, struct span name, const char *form)
@@ -201,7 +200,7 @@ static uint32_t take_count(struct gate *gate, size_t unit)
 static struct span take_span(struct gate *gate, size_t unit)
 {
     size_t bytes = take_count(gate, unit) * unit;
-    struct span span = { (uint32_t)gate->at, (uint32_t)bytes };
+    struct span span = {(uint32_t)gate->at, (uint32_t)bytes};
     gate->at += bytes;
     return span;
 }
@@ -297,8 +296,8 @@ static uint8_t plus_small(uint8_t a, unsigned b)
 
 static struct value leaf(enum kind kind, uint32_t bytes)
 {
-    return (struct value){ .kind = (uint8_t)kind, .cost = COST_LEAF + bytes / COST_BYTES,
-                           .parts = 1 };
+    return (struct value){
+        .kind = (uint8_t)kind, .cost = COST_LEAF + bytes / COST_BYTES, .parts = 1};
 }
 
 static void absorb(struct value *value, struct value child)
@@ -351,7 +350,7 @@ static struct span linked_symbol(struct gate *gate)
     int64_t index = take_long(gate);
     if (index < 0 || (uint64_t)index >= gate->symbol_count) {
         refuse(gate, "a Symbol link leads to no Symbol");
-        return (struct span){ 0, 0 };
+        return (struct span){0, 0};
     }
     return gate->symbols[index];
 }
@@ -530,7 +529,7 @@ static struct value check_array(struct gate *gate, bool ivars)
     (void)ivars;
     size_t index = add_object(gate, opened);
     uint32_t count = take_count(gate, 1);
-    struct value value = { .kind = CONTAINER, .cost = COST_CALL, .height = 1 };
+    struct value value = {.kind = CONTAINER, .cost = COST_CALL, .height = 1};
     while (count-- > 0 && !gate->refused) {
         absorb(&value, check_value(gate));
     }
@@ -539,9 +538,9 @@ static struct value check_array(struct gate *gate, bool ivars)
 
 enum pairs {
     BY_EQUALITY = 0,
-    BY_IDENTITY = 1 << 0,  /* keys are compared as objects, and not hashed by what they hold */
+    BY_IDENTITY = 1 << 0, /* keys are compared as objects, and not hashed by what they hold */
     WITH_DEFAULT = 1 << 1,
-    OF_SET = 1 << 2,       /* the Hash inside a Set */
+    OF_SET = 1 << 2, /* the Hash inside a Set */
 };
 
 static struct value check_pairs(struct gate *gate, unsigned pairs)
@@ -549,7 +548,7 @@ static struct value check_pairs(struct gate *gate, unsigned pairs)
     size_t index = add_object(gate, pairs & OF_SET ? nothing : opened);
     uint32_t count = take_count(gate, 2);
     uint32_t steered = 0;
-    struct value value = { .kind = CONTAINER, .cost = COST_CALL, .height = 1 };
+    struct value value = {.kind = CONTAINER, .cost = COST_CALL, .height = 1};
     while (count-- > 0 && !gate->refused) {
         struct value key = check_value(gate);
         absorb(&value, key);
@@ -604,32 +603,32 @@ struct plain_class {
     size_t part_count;
 };
 
-static const struct part rational_parts[] = { { .kinds = INTEGERS }, { .kinds = INTEGERS } };
+static const struct part rational_parts[] = {{.kinds = INTEGERS}, {.kinds = INTEGERS}};
 
-static const struct part complex_parts[] = { { .kinds = REALS }, { .kinds = REALS } };
+static const struct part complex_parts[] = {{.kinds = REALS}, {.kinds = REALS}};
 
 /* Periods of 71149239 days, day in three of them, second, nanoseconds, offset, day of reform. */
 static const struct part date_parts[] = {
-    { .kinds = INTEGERS, .small = true },
-    { .kinds = KIND(FIXNUM), .min = -366, .max = 3 * 71149239 + 366 },
-    { .kinds = KIND(FIXNUM), .min = 0, .max = 86399 },
-    { .kinds = INTEGERS | KIND(RATIONAL), .small = true },
-    { .kinds = KIND(FIXNUM), .min = -86400, .max = 86400 },
-    { .kinds = KIND(FLOAT) },
+    {.kinds = INTEGERS, .small = true},
+    {.kinds = KIND(FIXNUM), .min = -366, .max = 3 * 71149239 + 366},
+    {.kinds = KIND(FIXNUM), .min = 0, .max = 86399},
+    {.kinds = INTEGERS | KIND(RATIONAL), .small = true},
+    {.kinds = KIND(FIXNUM), .min = -86400, .max = 86400},
+    {.kinds = KIND(FLOAT)},
 };
 
 static const struct part time_parts[] = {
-    { .name = "offset", .kinds = INTEGERS | KIND(RATIONAL) | KIND(NIL), .small = true },
-    { .name = "zone", .kinds = KIND(STRING) | KIND(NIL), .small = true },
-    { .name = "nano_num", .kinds = INTEGERS, .small = true },
-    { .name = "nano_den", .kinds = INTEGERS, .small = true },
-    { .name = "submicro", .kinds = KIND(STRING), .small = true },
+    {.name = "offset", .kinds = INTEGERS | KIND(RATIONAL) | KIND(NIL), .small = true},
+    {.name = "zone", .kinds = KIND(STRING) | KIND(NIL), .small = true},
+    {.name = "nano_num", .kinds = INTEGERS, .small = true},
+    {.name = "nano_den", .kinds = INTEGERS, .small = true},
+    {.name = "submicro", .kinds = KIND(STRING), .small = true},
 };
 
 static const struct part range_parts[] = {
-    { .name = "excl", .kinds = KIND(BOOLEAN) },
-    { .name = "begin", .kinds = RANGE_ENDS },
-    { .name = "end", .kinds = RANGE_ENDS },
+    {.name = "excl", .kinds = KIND(BOOLEAN)},
+    {.name = "begin", .kinds = RANGE_ENDS},
+    {.name = "end", .kinds = RANGE_ENDS},
 };
 
 static struct value check_part(struct gate *gate, const struct plain_class *plain,
@@ -640,9 +639,9 @@ static struct value check_part(struct gate *gate, const struct plain_class *plai
     uint32_t small = value.kind == RATIONAL ? COST_CALL + 2 * COST_SMALL : COST_SMALL;
     if (!(part->kinds & KIND(value.kind)) ||
         (bounded && (gate->fixnum < part->min || gate->fixnum > part->max))) {
-        refuse_words(gate, (const char *const[]){ "a ", plain->name, " is not in its form" }, 3);
+        refuse_words(gate, (const char *const[]){"a ", plain->name, " is not in its form"}, 3);
     } else if (part->small && value.cost > small) {
-        refuse_words(gate, (const char *const[]){ "a ", plain->name, " has too long a part" }, 3);
+        refuse_words(gate, (const char *const[]){"a ", plain->name, " has too long a part"}, 3);
     }
     return value;
 }
@@ -651,11 +650,11 @@ static struct value check_part(struct gate *gate, const struct plain_class *plai
 static struct value check_tuple(struct gate *gate, const struct plain_class *plain, bool ivars)
 {
     (void)ivars;
-    struct value value = { .kind = (uint8_t)plain->kind, .cost = COST_CALL, .parts = 1 };
+    struct value value = {.kind = (uint8_t)plain->kind, .cost = COST_CALL, .parts = 1};
     bool array = take_if(gate, '[');
     add_object(gate, nothing);
     if (!array || take_count(gate, 1) != plain->part_count) {
-        refuse_words(gate, (const char *const[]){ "a ", plain->name, " is not in its form" }, 3);
+        refuse_words(gate, (const char *const[]){"a ", plain->name, " is not in its form"}, 3);
     }
     for (size_t i = 0; i < plain->part_count && !gate->refused; i++) {
         struct value part = check_part(gate, plain, &plain->parts[i]);
@@ -676,7 +675,7 @@ static size_t take_named_part(struct gate *gate, const struct plain_class *plain
             return i;
         }
     }
-    refuse_words(gate, (const char *const[]){ "a ", plain->name, " has instance variables" }, 3);
+    refuse_words(gate, (const char *const[]){"a ", plain->name, " has instance variables"}, 3);
     return plain->part_count;
 }
 
@@ -692,7 +691,7 @@ static unsigned check_named_parts(struct gate *gate, const struct plain_class *p
             break;
         }
         if (found & 1U << place) {
-            refuse_words(gate, (const char *const[]){ "a ", plain->name, " repeats itself" }, 3);
+            refuse_words(gate, (const char *const[]){"a ", plain->name, " repeats itself"}, 3);
         }
         found |= 1U << place;
         values[place] = value;
@@ -709,8 +708,8 @@ static void charge_ends(struct gate *gate, uint64_t cost)
 static struct value check_range(struct gate *gate, const struct plain_class *plain, bool ivars)
 {
     (void)ivars;
-    struct value parts[3] = { nothing, nothing, nothing };
-    struct value value = { .kind = CONTAINER, .cost = COST_CALL, .height = 1 };
+    struct value parts[3] = {nothing, nothing, nothing};
+    struct value value = {.kind = CONTAINER, .cost = COST_CALL, .height = 1};
     if (check_named_parts(gate, plain, parts) != 7) {
         return refuse(gate, "a Range is not in its form");
     }
@@ -746,7 +745,7 @@ static struct value check_time(struct gate *gate, const struct plain_class *plai
         return refuse(gate, "a Time is not in its form");
     }
     check_named_parts(gate, plain, parts);
-    return (struct value){ .kind = TIME, .cost = COST_CALL, .parts = 1 };
+    return (struct value){.kind = TIME, .cost = COST_CALL, .parts = 1};
 }
 
 /* How many digits stand at `at`, up to `end`. */
@@ -765,7 +764,7 @@ static bool is_decimal(const struct gate *gate, struct span text)
     if (at < end && gate->bytes[at] == '-') {
         at++;
     }
-    struct span rest = { at, end - at };
+    struct span rest = {at, end - at};
     if (span_is(gate, rest, "NaN") || span_is(gate, rest, "Infinity")) {
         return true;
     }
@@ -797,14 +796,14 @@ static struct value check_decimal(struct gate *gate, const struct plain_class *p
         precision = precision * 10 + (uint64_t)(gate->bytes[text.start + i] - '0');
     }
     if (length == 0 || length >= 10 || colon == end || gate->bytes[colon] != ':' ||
-        !is_decimal(gate, (struct span){ colon + 1, end - colon - 1 })) {
+        !is_decimal(gate, (struct span){colon + 1, end - colon - 1})) {
         return refuse(gate, "a BigDecimal is not a number");
     }
     if (ivars) {
         check_encoding(gate);
     }
     charge(gate, precision / COST_BYTES);
-    struct value value = { .kind = DECIMAL, .parts = STEERED };
+    struct value value = {.kind = DECIMAL, .parts = STEERED};
     value.cost = plus(COST_CALL + text.length / COST_BYTES, precision / COST_BYTES);
     return value;
 }
@@ -812,14 +811,14 @@ static struct value check_decimal(struct gate *gate, const struct plain_class *p
 #define PARTS(parts) parts, sizeof(parts) / sizeof(parts[0])
 
 static const struct plain_class plain_classes[] = {
-    { "Range", RESULT_OBJECT, CONTAINER, check_range, PARTS(range_parts) },
-    { "Set", RESULT_OBJECT, CONTAINER, check_set, NULL, 0 },
-    { "Rational", RESULT_USER_MARSHAL, RATIONAL, check_tuple, PARTS(rational_parts) },
-    { "Complex", RESULT_USER_MARSHAL, COMPLEX, check_tuple, PARTS(complex_parts) },
-    { "Date", RESULT_USER_MARSHAL, DATE, check_tuple, PARTS(date_parts) },
-    { "DateTime", RESULT_USER_MARSHAL, DATE, check_tuple, PARTS(date_parts) },
-    { "Time", RESULT_USER_DEFINED, TIME, check_time, PARTS(time_parts) },
-    { "BigDecimal", RESULT_USER_DEFINED, DECIMAL, check_decimal, NULL, 0 },
+    {"Range", RESULT_OBJECT, CONTAINER, check_range, PARTS(range_parts)},
+    {"Set", RESULT_OBJECT, CONTAINER, check_set, NULL, 0},
+    {"Rational", RESULT_USER_MARSHAL, RATIONAL, check_tuple, PARTS(rational_parts)},
+    {"Complex", RESULT_USER_MARSHAL, COMPLEX, check_tuple, PARTS(complex_parts)},
+    {"Date", RESULT_USER_MARSHAL, DATE, check_tuple, PARTS(date_parts)},
+    {"DateTime", RESULT_USER_MARSHAL, DATE, check_tuple, PARTS(date_parts)},
+    {"Time", RESULT_USER_DEFINED, TIME, check_time, PARTS(time_parts)},
+    {"BigDecimal", RESULT_USER_DEFINED, DECIMAL, check_decimal, NULL, 0},
 };
 
 static const struct plain_class *find_plain(const struct gate *gate, struct span name,
@@ -894,7 +893,7 @@ static struct value check_struct(struct gate *gate, bool ivars)
 {
     size_t index = add_object(gate, opened);
     struct span name = take_symbol(gate);
-    struct value value = { .kind = OBJECT, .cost = COST_CALL, .height = 1 };
+    struct value value = {.kind = OBJECT, .cost = COST_CALL, .height = 1};
     if (!is_permitted(gate, name, RESULT_STRUCT)) {
         return refuse_class(gate, name, " is not permitted (wire form S)");
     }
@@ -997,30 +996,30 @@ static const struct wire {
     bool ivars;
     const char *refusal;
 } wires[UINT8_MAX + 1] = {
-    ['0'] = { .check = check_nil },
-    ['T'] = { .check = check_boolean },
-    ['F'] = { .check = check_boolean },
-    ['i'] = { .check = check_fixnum },
-    ['l'] = { .check = check_bignum },
-    ['f'] = { .check = check_float },
-    ['"'] = { .check = check_string, .ivars = true },
-    [':'] = { .check = check_symbol, .ivars = true },
-    [';'] = { .check = check_symbol_link },
-    ['@'] = { .check = check_link },
-    ['['] = { .check = check_array },
-    ['{'] = { .check = check_hash },
-    ['}'] = { .check = check_default_hash },
-    ['o'] = { .check = check_object },
-    ['S'] = { .check = check_struct, .ivars = true },
-    ['U'] = { .check = check_user_marshal },
-    ['u'] = { .check = check_user_defined, .ivars = true },
-    ['C'] = { .check = check_subclass, .ivars = true },
-    ['c'] = { .refusal = "a Class is not a plain value" },
-    ['m'] = { .refusal = "a Module is not a plain value" },
-    ['M'] = { .refusal = "a Class or Module is not a plain value" },
-    ['e'] = { .refusal = "an object extended with a Module is not a plain value" },
-    ['d'] = { .refusal = "an object of a C extension is not a plain value" },
-    ['/'] = { .refusal = "a Regexp is not a plain value: matching it may never end" },
+    ['0'] = {.check = check_nil},
+    ['T'] = {.check = check_boolean},
+    ['F'] = {.check = check_boolean},
+    ['i'] = {.check = check_fixnum},
+    ['l'] = {.check = check_bignum},
+    ['f'] = {.check = check_float},
+    ['"'] = {.check = check_string, .ivars = true},
+    [':'] = {.check = check_symbol, .ivars = true},
+    [';'] = {.check = check_symbol_link},
+    ['@'] = {.check = check_link},
+    ['['] = {.check = check_array},
+    ['{'] = {.check = check_hash},
+    ['}'] = {.check = check_default_hash},
+    ['o'] = {.check = check_object},
+    ['S'] = {.check = check_struct, .ivars = true},
+    ['U'] = {.check = check_user_marshal},
+    ['u'] = {.check = check_user_defined, .ivars = true},
+    ['C'] = {.check = check_subclass, .ivars = true},
+    ['c'] = {.refusal = "a Class is not a plain value"},
+    ['m'] = {.refusal = "a Module is not a plain value"},
+    ['M'] = {.refusal = "a Class or Module is not a plain value"},
+    ['e'] = {.refusal = "an object extended with a Module is not a plain value"},
+    ['d'] = {.refusal = "an object of a C extension is not a plain value"},
+    ['/'] = {.refusal = "a Regexp is not a plain value: matching it may never end"},
 };
 
 #define TEXT(number) #number
@@ -1058,7 +1057,7 @@ static void refuse_rest(struct gate *gate, size_t rest)
         *--start = (char)('0' + left % 10);
     }
     const char *bytes = rest == 1 ? " byte too many" : " bytes too many";
-    refuse_words(gate, (const char *const[]){ start, bytes }, 2);
+    refuse_words(gate, (const char *const[]){start, bytes}, 2);
 }
 
 static void check_document(struct gate *gate)
