@@ -58,8 +58,8 @@ module AgentJail
     # Runs the block in a jail and returns its value.
     #
     # The block sees everything its closure sees; nothing it changes comes back but its value, which may hold plain
-    # values (nil, true, false, numbers, strings, symbols, arrays, hashes, ranges, Set, Time, Date, DateTime, BigDecimal)
-    # and the +permitted_classes+.
+    # values (nil, true, false, numbers, strings, symbols, arrays, hashes, ranges, Set, Time, Date, DateTime,
+    # BigDecimal) and the +permitted_classes+.
     #
     # [+timeout+]           seconds on the clock, a fraction is fine (default 30)
     # [+cpu_timeout+]       seconds of CPU time (default: the same as +timeout+)

@@ -46,13 +46,23 @@ module AgentJail
 
       def door_of(error, options)
         return "network" if !options[:network] && network?(error)
-        return "process" if !options[:processes] && error.is_a?(RuntimeError) && words_of(error) == PTY_REFUSED
-        return unless permission?(error)
+        return "process" if !options[:processes] && pty?(error)
 
-        method = error.backtrace_locations&.first&.base_label
+        door_of_method(method_of(error), error, options) if permission?(error)
+      end
+
+      def door_of_method(method, error, options)
         return "metadata" if METADATA_METHODS.include?(method)
 
         process?(method, error, options) ? "process" : "filesystem"
+      end
+
+      def method_of(error)
+        error.backtrace_locations&.first&.base_label
+      end
+
+      def pty?(error)
+        error.is_a?(RuntimeError) && words_of(error) == PTY_REFUSED
       end
 
       def permission?(error)

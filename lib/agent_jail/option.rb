@@ -22,9 +22,9 @@ module AgentJail
 
       def count(name, value)
         wrong(name, "a whole number", value) unless value.is_a?(Integer)
-        raise ArgumentError, "#{name} must be between 1 and #{COUNT_MAX}, got #{value}" unless value.between?(1, COUNT_MAX)
+        return value if value.between?(1, COUNT_MAX)
 
-        value
+        raise ArgumentError, "#{name} must be between 1 and #{COUNT_MAX}, got #{value}"
       end
 
       def flag(name, value)

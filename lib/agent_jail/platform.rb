@@ -57,7 +57,7 @@ module AgentJail
 
       # What is needed and not there, in words; empty where the jail holds all that it promises.
       def unenforced
-        @unenforced ||= enforcement.slice(*NEEDED).reject { |_, there| there }.keys.map { |name| MECHANISMS[name] }.freeze
+        @unenforced ||= enforcement.slice(*NEEDED).filter_map { |name, there| MECHANISMS[name] unless there }.freeze
       end
 
       # The same for a person, a line per mechanism.

@@ -16,8 +16,8 @@ module AgentJail
     RBCONFIG = %w[rubylibdir rubyarchdir rubyarchprefix sitedir sitelibdir sitearchdir vendordir vendorlibdir
                   vendorarchdir topdir].freeze
     LIBRARIES = %w[/lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /usr/local/lib64].freeze
-    DATA = %w[/usr/share/zoneinfo /usr/share/ca-certificates /usr/local/share/ca-certificates /etc/localtime /etc/timezone
-              /etc/ld.so.cache /etc/ssl/certs /etc/ssl/cert.pem
+    DATA = %w[/usr/share/zoneinfo /usr/share/ca-certificates /usr/local/share/ca-certificates /etc/localtime
+              /etc/timezone /etc/ld.so.cache /etc/ssl/certs /etc/ssl/cert.pem
               /etc/ssl/openssl.cnf /etc/pki/tls/certs /etc/pki/tls/cert.pem /etc/pki/tls/openssl.cnf
               /etc/pki/ca-trust/extracted /etc/crypto-policies].freeze
     KERNEL = %w[/proc/cpuinfo /proc/meminfo /proc/stat /proc/sys/vm/overcommit_memory /sys/devices/system/cpu
@@ -34,7 +34,7 @@ module AgentJail
 
     class << self
       # [path, access] of everything that is granted unasked. Worked out again when what it depends on has changed; what
-      # is there no more is passed over by the extension. Asked at every run, so it makes no object where nothing changed.
+      # is there no more is passed over by the extension. Asked at every run: where nothing changed it makes no object.
       def grants(network:, processes:)
         refresh unless current?(processes)
         @grants[processes ? 1 : 0][network ? 1 : 0] ||= worked_out(network, processes)

@@ -47,7 +47,7 @@ module Bpf
     action == :errno ? [action, value & 0xffff] : [action]
   end
 
-  def execute(program, data) # rubocop:disable Metrics/CyclomaticComplexity, Metrics/MethodLength -- a case per instruction
+  def execute(program, data)
     accumulator = index = pc = 0
     loop do
       at = program.fetch(pc)
