@@ -76,7 +76,11 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
     end
 
     it "ends in its time when a thread will not be stopped" do
-      stubborn = "Thread.new { Thread.handle_interrupt(Object => :never) { sleep } }; Thread.pass"
+      stubborn = <<~RUBY
+        ready = Queue.new
+        Thread.new { Thread.handle_interrupt(Object => :never) { (ready << 1) && sleep } }
+        ready.pop
+      RUBY
       ruby = fresh_ruby(<<~RUBY)
         #{hooked(in_child: stubborn)}
         begin

@@ -52,7 +52,7 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
       "kcmp" => [(0..), ->(pid) { kernel(:kcmp, pid, Process.pid, 1, 0, 0) }],
       "move_pages" => [0, ->(pid) { kernel(:move_pages, pid, 0, null, null, null, 0) }],
       "migrate_pages" => [0, ->(pid) { kernel(:migrate_pages, pid, 8, [1].pack("Q"), [1].pack("Q")) }],
-      "perf_event_open" => [(0..), lambda do |pid|
+      "perf_event_open" => [[(0..), "EACCES"], lambda do |pid|
         kernel(:perf_event_open, [1, 112, 9].pack("LLQ").ljust(112, "\0"), pid, -1, -1, 0)
       end]
     }
@@ -439,7 +439,7 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
       fanotify_init: [[0, 0], [(0..)]],
       name_to_handle_at: [[-100, "/", "\0" * 8, "\0" * 8, 0], %w[EOVERFLOW]],
       open_by_handle_at: [[-1, "\0" * 8, 0], %w[EBADF EINVAL]],
-      perf_event_open: [[[1, 112, 9].pack("LLQ").ljust(112, "\0"), 0, -1, -1, 0], [(0..)]],
+      perf_event_open: [[[1, 112, 9].pack("LLQ").ljust(112, "\0"), 0, -1, -1, 0], [(0..), "EACCES"]],
       setuid: [[Process.euid], [0]],
       setgid: [[Process.egid], [0]],
       setresuid: [[-1, -1, -1], [0]],

@@ -66,6 +66,8 @@ static VALUE story(VALUE argument)
     run_prepare(run);
     fork_child(run);
     close_descriptor(&run->result[1]);
+    relay_forked(&run->jail.relays[0]);
+    relay_forked(&run->jail.relays[1]);
     run->supervision.pid = run->child;
     run->supervision.pidfd = process_open(run->child);
     return run_supervise(run);
@@ -76,6 +78,8 @@ static VALUE clean_up(VALUE argument)
     struct run *run = (struct run *)argument;
 
     run_end_child(run);
+    relay_close(&run->jail.relays[0]);
+    relay_close(&run->jail.relays[1]);
     if (!NIL_P(run->result_io))
         rb_io_close(run->result_io);
     close_descriptor(&run->result[0]);
@@ -103,7 +107,9 @@ static VALUE native_run(VALUE self, VALUE options, VALUE system_grants)
         .result = {-1, -1},
         .report = -1,
         .supervision = {.pidfd = -1},
-        .jail = {.landlock = {.fd = -1}, .descriptors = {.null = -1}},
+        .jail = {.landlock = {.fd = -1},
+                 .descriptors = {.null = -1},
+                 .relays = {{.from = -1, .child = -1}, {.from = -1, .child = -1}}},
         .result_io = Qnil,
         .body = Qnil,
         .dump = Qnil,
@@ -111,6 +117,10 @@ static VALUE native_run(VALUE self, VALUE options, VALUE system_grants)
     };
 
     (void)self;
+    if (run_constants.jailed)
+        return run_outcome(&run, "setup",
+                           rb_ary_new_from_args(3, rb_str_new_cstr("AgentJail.run"), INT2FIX(0),
+                                                rb_str_new_cstr("there is no jail inside a jail")));
     process_reap_left();
     return rb_ensure(story, (VALUE)&run, clean_up, (VALUE)&run);
 }

@@ -28,6 +28,13 @@ static const char *unblock_signals(struct jail *jail)
     return signal(SIGXFSZ, SIG_IGN) == SIG_ERR ? "signal(SIGXFSZ)" : NULL;
 }
 
+static const char *enter_relays(struct jail *jail)
+{
+    const char *failed = relay_enter(&jail->relays[0]);
+
+    return failed != NULL ? failed : relay_enter(&jail->relays[1]);
+}
+
 static const char *deaden_descriptors(struct jail *jail)
 {
     return descriptors_deaden(&jail->descriptors);
@@ -90,8 +97,8 @@ static const char *filter_calls(struct jail *jail)
 }
 
 static const char *(*const steps[])(struct jail *) = {
-    check_parent, unblock_signals, deaden_descriptors, privatise_mappings, grant_own_proc,
-    apply_limits, confine_threads, close_tools,        filter_calls,
+    check_parent,   unblock_signals, enter_relays,    deaden_descriptors, privatise_mappings,
+    grant_own_proc, apply_limits,    confine_threads, close_tools,        filter_calls,
 };
 
 const char *confine(struct jail *jail)

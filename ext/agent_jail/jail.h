@@ -183,6 +183,25 @@ const char *landlock_grant(const struct landlock *landlock, const char *path, un
 /* child, per thread: enforces the ruleset. Needs no_new_privs. */
 const char *landlock_enforce(const struct landlock *landlock);
 
+/* ---- relay.c: what the block prints, where the application's output is more than a stream ---- */
+
+struct relay {
+    int to;    /* the parent's output: 1 or 2 */
+    int from;  /* the pipe's reading end, or -1: there is nothing to relay */
+    int child; /* the pipe's writing end, until the fork */
+};
+
+/* parent: makes a relay for descriptor 1 or 2 if that needs one. */
+const char *relay_open(struct relay *relay, int fd);
+/* child: puts the pipe in the output's place. */
+const char *relay_enter(const struct relay *relay);
+/* parent, after the fork. */
+void relay_forked(struct relay *relay);
+/* parent: writes on what is there; does not wait for more. */
+void relay_pump(struct relay *relay);
+/* parent: the same for the last time. */
+void relay_close(struct relay *relay);
+
 /* ---- confine.c: the steps that close the jail ---- */
 
 struct jail {
@@ -190,6 +209,7 @@ struct jail {
     struct limits limits;
     struct descriptors descriptors;
     struct landlock landlock;
+    struct relay relays[2];         /* of standard output and error */
     struct seccomp_program *filter; /* NULL: the kernel takes none */
 };
 
@@ -253,7 +273,8 @@ struct supervision {
     double cpu_limit; /* seconds */
     double next_look; /* when the CPU clock is read next */
     int processors;
-    char *buffer; /* where the bytes go */
+    struct relay *relays; /* two, pumped meanwhile */
+    char *buffer;         /* where the bytes go */
     size_t length, got;
 };
 

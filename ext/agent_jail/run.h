@@ -42,6 +42,7 @@ struct run {
 
 /* What is looked up once, when the extension is loaded. */
 extern struct run_constants {
+    bool jailed;                  /* this process is a jailed child */
     int processors;               /* of this machine */
     VALUE own_stdout, own_stderr; /* STDOUT and STDERR, whatever $stdout and $stderr are */
     VALUE encodings;              /* names of those that are built in */

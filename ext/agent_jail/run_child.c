@@ -185,5 +185,6 @@ void run_child(struct run *run, int fork_state)
     if (failed != NULL)
         report_fail(run->report, failed, errno, "");
     crash_capture(run->report);
+    run_constants.jailed = true;
     run_block(run);
 }

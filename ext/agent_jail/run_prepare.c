@@ -120,6 +120,17 @@ static void prepare_filter(struct run *run)
     run->jail.filter = seccomp_available() ? filter_for(&options) : NULL;
 }
 
+static void prepare_relays(struct run *run)
+{
+    for (int i = 0; i < 2; i++) {
+        const char *failed = relay_open(&run->jail.relays[i], i + 1);
+
+        if (failed != NULL)
+            run_fail_call(failed, "");
+    }
+    run->supervision.relays = run->jail.relays;
+}
+
 static bool is_reserved(int fd)
 {
     return rb_reserved_fd_p(fd) != 0;
@@ -176,6 +187,7 @@ void run_prepare(struct run *run)
     prepare_pipe(run);
     prepare_landlock(run);
     prepare_filter(run);
+    prepare_relays(run);
     prepare_descriptors(run);
     prepare_limits(run);
     supervision->result = run->result[0];

@@ -44,6 +44,11 @@ static enum supervise_event receive_blocking(struct run *run)
     return event;
 }
 
+static bool has_relay(const struct run *run)
+{
+    return run->jail.relays[0].from >= 0 || run->jail.relays[1].from >= 0;
+}
+
 /* Under a fiber scheduler other fibers go on meanwhile: it watches the pipe, and the clocks are looked at in between. */
 static enum supervise_event receive_scheduled(struct run *run, VALUE scheduler)
 {
@@ -57,7 +62,7 @@ static enum supervise_event receive_scheduled(struct run *run, VALUE scheduler)
         double patience = supervise_patience(&run->supervision);
 
         /* a program may hold the pipe when the child has ended, and then the pipe does not tell */
-        if (patience > SCHEDULED_LOOK && run_is_open(run, "processes"))
+        if (patience > SCHEDULED_LOOK && (run_is_open(run, "processes") || has_relay(run)))
             patience = SCHEDULED_LOOK;
         rb_fiber_scheduler_io_wait(scheduler, run->result_io, INT2FIX(RUBY_IO_READABLE),
                                    DBL2NUM(patience));

@@ -53,6 +53,8 @@ enum supervise_event supervise_advance(struct supervision *supervision)
     bool ended;
     double now;
 
+    relay_pump(&supervision->relays[0]);
+    relay_pump(&supervision->relays[1]);
     take(supervision);
     if (supervision->got == supervision->length)
         return SUPERVISE_DONE;
@@ -83,10 +85,12 @@ bool supervise_sleep(const struct supervision *supervision)
     struct pollfd watched[] = {
         {.fd = supervision->closed ? -1 : supervision->result, .events = POLLIN},
         {.fd = supervision->pidfd, .events = POLLIN},
+        {.fd = supervision->relays[0].from, .events = POLLIN},
+        {.fd = supervision->relays[1].from, .events = POLLIN},
     };
     double patience = supervise_patience(supervision);
     struct timespec time = {.tv_sec = (time_t)patience};
 
     time.tv_nsec = (long)((patience - (double)time.tv_sec) * 1e9);
-    return ppoll(watched, 2, &time, NULL) >= 0 || errno != EINTR;
+    return ppoll(watched, sizeof(watched) / sizeof(watched[0]), &time, NULL) >= 0 || errno != EINTR;
 }

@@ -105,7 +105,7 @@ end
 RSpec::Matchers.define :be_answered do |expected|
   supports_block_expectations
 
-  chain(:without_one) { |*answers| @answers = answers }
+  chain(:without_one) { |*answers| @answers = answers.flatten }
   chain(:in_a_jail_with) { |options| @options = options }
 
   match do |act|
