@@ -141,7 +141,10 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   row["many objects", :MemoryError, memory_words, small] { [].then { |all| loop { all << Object.new << "x" * 30 } } }
   row["an Array that doubles", :MemoryError, memory_words, small] { [1].then { |all| loop { all.concat(all) } } }
   row["a thread that wants memory", :MemoryError, memory_words, small] do
-    Thread.new { Thread.current.report_on_exception = false || ("x" * (200 << 20)) }.value
+    Thread.new do
+      Thread.current.report_on_exception = false
+      "x" * (200 << 20)
+    end.value
   end
   row["native code that takes all, then Ruby", :MemoryError, memory_words, small] do
     Causes.exhaust(4096) && ("x" * (1 << 20))
@@ -150,7 +153,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
     mapped = [0] # read-write, private, anonymous
     mapped << Causes.call("mmap", %i[VOIDP SIZE_T INT INT INT LONG], :VOIDP, nil, 1 << 20, 3, 0x22, -1, 0).to_i until
       [mapped.last].pack("q").unpack1("q") == -1
-    "x" * (4 << 20)
+    "x" * (30 << 20)
   end
   row["[FATAL] failed to allocate memory", :MemoryError, memory_words, small] do
     Causes.last_words("[FATAL] failed to allocate memory\n") && exit!(1)
@@ -159,7 +162,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
     Causes.call("rb_bug", %i[VOIDP], :VOID, "mmap failed")
   end
   row["a value that cannot be dumped for want of memory", :MemoryError, memory_words, small] do
-    Array.new(20) { |i| i.to_s * (1 << 20) }
+    Array.new(44) { "x" * (1 << 20) }
   end
   row["NoMemoryError as its message is asked", :MemoryError, memory_words, small] do
     raise Causes::Odd.error(message: -> { "x" * (200 << 20) })
@@ -196,7 +199,9 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
 
   # ---- a refusal ----
   row["exec", :ProcessError, /processes: true/, original_class: "Errno::EPERM"] { exec("true") }
-  row["a run in a run", :ProcessError, /processes: true/, original_class: "Errno::EPERM"] { AgentJail.run { 1 } }
+  row["a run in a run", :SandboxError, /there is no jail inside a jail/, original_class: "AgentJail::SetupError"] do
+    AgentJail.run { 1 }
+  end
 
   # ---- the result ----
   row["a result too large", :ResultError, /2097\d+ bytes/, { max_result_mb: 1 }] { "x" * (2 << 20) }
