@@ -61,17 +61,20 @@ module AgentJail
     # values (nil, true, false, numbers, strings, symbols, arrays, hashes, ranges, Set, Time, Date, DateTime,
     # BigDecimal) and the +permitted_classes+.
     #
+    # No deeper than 400 and no larger than what can be loaded in a few seconds.
+    #
     # [+timeout+]           seconds on the clock, a fraction is fine (default 30)
     # [+cpu_timeout+]       seconds of CPU time (default: the same as +timeout+)
-    # [+memory_mb+]         MiB that the block may allocate beyond what it inherited (default 512)
+    # [+memory_mb+]         MiB that the block may allocate beyond what it inherited (default 512); this and
+    #                       +cpu_timeout+ hold for each process where there are several
     # [+fs_allow+]          paths the block may read and write, and all beneath them (default [])
     # [+fs_read_allow+]     paths the block may read, and all beneath them (default [])
-    # [+network+]           true: sockets may be opened (default false)
+    # [+network+]           true: sockets may be opened, Unix sockets too (default false)
     # [+processes+]         true: programs may be run; they end with the run (default false)
     # [+inherit+]           IO objects that stay open in the jail (default [])
     # [+permitted_classes+] classes, or their names, that the value may hold (default [])
     # [+max_result_mb+]     MiB of the value's dump (default 64)
-    # [+max_file_mb+]       MiB of a file that the block writes (default 1024)
+    # [+max_file_mb+]       MiB of each file that the block writes (default 1024)
     # [+max_open_files+]    descriptors that the block may open (default 256)
     # [+env+]               :inherit, an Array of names to keep, or a Hash that is the whole ENV (default :inherit)
     # [+tmpdir+]            true: a private directory for temporary files, removed afterwards (default false)
@@ -81,8 +84,11 @@ module AgentJail
     #   AgentJail.run { File.read("/etc/passwd") }                             # raises AgentJail::FilesystemError
     #   AgentJail.run(fs_read_allow: ["config"]) { File.read("config/a.yml") } # => "..."
     #
-    # Raises ArgumentError or TypeError for options that are not sound and Errno::ENOENT for a path that is not there,
-    # before anything is forked; else one of the subclasses of AgentJail::Error.
+    # Raises ArgumentError or TypeError for options that are not sound, Errno::ENOENT (ENOTDIR, EACCES) for a path that
+    # is not there, before anything is forked; else one of the subclasses of AgentJail::Error.
+    #
+    # Where the platform cannot jail, +on_unsupported+ decides: :warn, the default, says so once and goes on with what
+    # there is, on a platform without the extension with no jail at all.
     def run(**options, &block)
       raise ArgumentError, "AgentJail.run needs a block: AgentJail.run(timeout: 5) { ... }" unless block
 

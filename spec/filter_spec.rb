@@ -77,6 +77,7 @@ RSpec.describe "the system call filter", if: AgentJail::Native.respond_to?(:filt
       "socket" => ->(o) { errno[o[:network] ? "EAFNOSUPPORT" : "ENETUNREACH"] },
       "socketpair" => ->(o) { errno[o[:network] ? "EAFNOSUPPORT" : "ENETUNREACH"] },
       "sendto" => ->(_) { allow },
+      "sendmsg" => ->(_) { allow },
       "process" => ->(o) { o[:processes] ? allow : errno["EPERM"] },
       "clone" => ->(o) { o[:processes] ? allow : errno["EPERM"] },
       "kill" => ->(_) { allow },
@@ -298,13 +299,21 @@ RSpec.describe "the system call filter", if: AgentJail::Native.respond_to?(:filt
       expect(answer(:socketpair, 30, stream, network: true)).to eq errno["EAFNOSUPPORT"]
     end
 
+    it "cannot be connected by a message" do
+      fast_open = 0x2000_0000
+      expect(answer(:sendmsg, 3, 4096, fast_open)).to eq errno["ENETUNREACH"]
+      expect(answer(:sendmsg, 3, 4096, fast_open, network: true)).to eq allow
+      expect(answer(:sendmsg, 3, 4096, 0)).to eq allow
+      expect(answer(:sendmmsg, 3, 4096, 1, 0)).to eq errno["ENETUNREACH"]
+    end
+
     it "cannot be sent to by an address, in whichever half of the pointer" do
       expect(answer(:sendto, 3, 4096, 5, 0, 0, 0)).to eq allow
       [0x1000, high, 0x7fff00001000].each do |address|
         expect(answer(:sendto, 3, 4096, 5, 0, address, 16)).to eq errno["ENETUNREACH"]
         expect(answer(:sendto, 3, 4096, 5, 0, address, 16, network: true)).to eq allow
       end
-      expect_all(%w[recvfrom recvmsg sendmsg sendmmsg shutdown getsockopt setsockopt getsockname getpeername], allow)
+      expect_all(%w[recvfrom recvmsg sendmsg shutdown getsockopt setsockopt getsockname getpeername], allow)
     end
   end
 

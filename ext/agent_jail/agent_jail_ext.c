@@ -20,7 +20,8 @@ void run_fail_call(const char *call, const char *subject)
 {
     VALUE what = rb_sprintf("%s%s%s%s", call, *subject ? "(" : "", subject, *subject ? ")" : "");
 
-    rb_syserr_fail_str(errno, what);
+    rb_exc_raise(
+        rb_funcall(run_constants.setup_error, rb_intern("preparing"), 2, what, INT2FIX(errno)));
 }
 
 /* ---- fork ---- */
@@ -77,6 +78,9 @@ static VALUE clean_up(VALUE argument)
 {
     struct run *run = (struct run *)argument;
 
+    if (getpid() != run->jail.parent && run->jail.parent != 0)
+        _exit(
+            1); /* the child never comes here; should it, it must not go on in the caller's code */
     run_end_child(run);
     relay_close(&run->jail.relays[0]);
     relay_close(&run->jail.relays[1]);
@@ -258,6 +262,7 @@ static void look_up_constants(VALUE mAgentJail)
     run_constants.own_stdout = constant(rb_cObject, "STDOUT");
     run_constants.own_stderr = constant(rb_cObject, "STDERR");
     run_constants.report = constant(mAgentJail, "Report");
+    run_constants.setup_error = constant(mAgentJail, "SetupError");
     run_constants.encodings = constant(run_constants.report, "ENCODINGS");
 }
 

@@ -45,6 +45,11 @@ static const char *apply_limits(struct jail *jail)
     return limits_apply(&jail->limits);
 }
 
+static const char *leave_watch(struct jail *jail)
+{
+    return jail->watched ? process_watch(jail->parent) : NULL;
+}
+
 /* Without /proc nothing tells what is shared; Platform.enforcement says so. */
 static const char *privatise_mappings(struct jail *jail)
 {
@@ -97,8 +102,9 @@ static const char *filter_calls(struct jail *jail)
 }
 
 static const char *(*const steps[])(struct jail *) = {
-    check_parent,   unblock_signals, enter_relays,    deaden_descriptors, privatise_mappings,
-    grant_own_proc, apply_limits,    confine_threads, close_tools,        filter_calls,
+    check_parent,    unblock_signals,    enter_relays,   deaden_descriptors,
+    leave_watch,     privatise_mappings, grant_own_proc, apply_limits,
+    confine_threads, close_tools,        filter_calls,
 };
 
 const char *confine(struct jail *jail)

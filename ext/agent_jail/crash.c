@@ -71,6 +71,7 @@ const char *crash_install(void)
     stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_stderr});
     if (stream == NULL)
         return "fopencookie";
+    stream->_fileno = STDERR_FILENO; /* what fileno() answers to who asks it of stderr */
     return setvbuf(stream, NULL, _IONBF, 0) == 0 ? NULL : "setvbuf";
 }
 

@@ -72,6 +72,9 @@ void process_announce(int report);
  * hook raised instead: then the report tells. */
 pid_t process_child(int report, pid_t known);
 
+/* child: leaves a process in its group that ends the group when the parent is gone: programs do not die with it. */
+const char *process_watch(pid_t parent);
+
 /* parent: a descriptor that stands for the process, or -1 where the kernel has none. */
 int process_open(pid_t pid);
 /* parent: SIGKILL to the child and to all in its group. Call before the child is reaped. */
@@ -206,6 +209,7 @@ void relay_close(struct relay *relay);
 
 struct jail {
     pid_t parent;
+    bool watched; /* programs may be run, see process_watch */
     struct limits limits;
     struct descriptors descriptors;
     struct landlock landlock;
@@ -353,6 +357,7 @@ enum seccomp_verdict {
     SECCOMP_SOCKET, /* ENETUNREACH unless `network`; then Unix, IP and routing netlink, else EAFNOSUPPORT */
     SECCOMP_SOCKETPAIR, /* Unix only; without `network` no datagrams either: those can be sent to an address */
     SECCOMP_SENDTO,  /* ENETUNREACH for sending to an address, unless `network` */
+    SECCOMP_SENDMSG, /* ENETUNREACH for connecting by the way (MSG_FASTOPEN), unless `network` */
     SECCOMP_PROCESS, /* EPERM unless `processes` */
     SECCOMP_CLONE, /* threads; with `processes` also processes; EPERM for namespaces and foreign parents */
     SECCOMP_KILL,   /* EPERM unless to itself or its group; anyone Landlock lets with `processes` */

@@ -46,10 +46,11 @@ extern struct run_constants {
     int processors;               /* of this machine */
     VALUE own_stdout, own_stderr; /* STDOUT and STDERR, whatever $stdout and $stderr are */
     VALUE encodings;              /* names of those that are built in */
+    VALUE setup_error;            /* AgentJail::SetupError */
     VALUE report;                 /* AgentJail::Report, which puts exceptions into strings */
 } run_constants;
 
-/* Raises the SystemCallError of errno, naming the call and what it was about. */
+/* Raises a SetupError of errno, naming the call and what it was about: nothing has been forked. */
 void run_fail_call(const char *call, const char *subject) __attribute__((noreturn));
 
 /* ---- run_prepare.c: everything that can be done before the fork ---- */

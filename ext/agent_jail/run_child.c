@@ -81,7 +81,7 @@ __attribute__((noreturn)) static void leave_raised(struct run *run, VALUE except
         leave(run, FRAME_MEMORY, Qnil);
     if (RTEST(rb_obj_is_kind_of(exception, rb_eSystemExit))) {
         VALUE status = rb_protect(exit_status, exception, &failed);
-        _exit(failed == 0 && FIXNUM_P(status) ? FIX2INT(status) : 1);
+        _exit(failed == 0 && FIXNUM_P(status) ? (int)(FIX2LONG(status) & 0xff) : 1);
     }
     run->exception = exception;
     body = NIL_P(exception) ? rb_protect(describe_leaving, INT2FIX(state), &failed)

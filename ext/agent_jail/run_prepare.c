@@ -173,8 +173,7 @@ static void prepare_limits(struct run *run)
     limits->open_files = (uint64_t)descriptors_limit(&run->jail.descriptors,
                                                      (int)number_option(run, "max_open_files"));
     if (inherited == 0)
-        rb_raise(rb_eRuntimeError,
-                 "/proc/self/statm cannot be read, so memory_mb cannot be counted beyond it");
+        run_fail_call("read", "/proc/self/statm");
     limits->address_space = inherited + number_option(run, "memory_mb");
 }
 
@@ -184,6 +183,7 @@ void run_prepare(struct run *run)
 
     run->max_result = number_option(run, "max_result_mb");
     run->jail.parent = getpid();
+    run->jail.watched = run_is_open(run, "processes");
     prepare_pipe(run);
     prepare_landlock(run);
     prepare_filter(run);

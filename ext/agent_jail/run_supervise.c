@@ -147,7 +147,7 @@ void run_end_child(struct run *run)
 
     if (run->child == 0)
         return;
-    reaping.behind = run->answered && !run_is_open(run, "processes");
+    reaping.behind = run->answered && !run_is_open(run, "processes") && !run_is_open(run, "tmpdir");
     process_kill_tree(run->child, run->supervision.pidfd);
     rb_thread_call_without_gvl2(reap_without_gvl, &reaping, NULL, NULL);
     if (!reaping.done) /* an interrupt is pending, and Ruby would rather look at that first */

@@ -65,6 +65,7 @@ enum label {
     CHECK_SOCKET,
     CHECK_SOCKETPAIR,
     CHECK_SENDTO,
+    CHECK_SENDMSG,
     CHECK_CLONE,
     CHECK_KILL,
     CHECK_SIGNAL_SELF,
@@ -408,6 +409,14 @@ static void emit_sendto(struct assembler *a)
     allow_only(a, 4, 0, REFUSE_ENETUNREACH);
 }
 
+/* A stream socket that was inherited would connect with it, and Landlock is not asked. */
+static void emit_sendmsg(struct assembler *a)
+{
+    load_low(a, 2);
+    if_any_bit(a, MSG_FASTOPEN, REFUSE_ENETUNREACH);
+    answer(a, ALLOW);
+}
+
 /*
  * The kernel takes the low half of the flags. With CLONE_PARENT our parent would find a child
  * that it never made.
@@ -605,6 +614,7 @@ static const struct {
     {CHECK_SOCKET, emit_socket},
     {CHECK_SOCKETPAIR, emit_socketpair},
     {CHECK_SENDTO, emit_sendto},
+    {CHECK_SENDMSG, emit_sendmsg},
     {CHECK_CLONE, emit_clone},
     {CHECK_IOCTL, emit_ioctl},
     {CHECK_FCNTL, emit_fcntl},
@@ -639,6 +649,7 @@ static const struct {
     [SECCOMP_SOCKET] = {"socket", REFUSE_ENETUNREACH, NETWORK, CHECK_SOCKET},
     [SECCOMP_SOCKETPAIR] = {"socketpair", CHECK_SOCKETPAIR, NEVER, 0},
     [SECCOMP_SENDTO] = {"sendto", CHECK_SENDTO, NETWORK, ALLOW},
+    [SECCOMP_SENDMSG] = {"sendmsg", CHECK_SENDMSG, NETWORK, ALLOW},
     [SECCOMP_PROCESS] = {"process", REFUSE_EPERM, PROCESSES, ALLOW},
     [SECCOMP_CLONE] = {"clone", CHECK_CLONE, NEVER, 0},
     [SECCOMP_KILL] = {"kill", CHECK_KILL, SCOPED_PROCESSES, ALLOW},

@@ -3,7 +3,8 @@
  *
  * The block may have nested directories deeper than a path can name or descriptors can follow, and taken their rights
  * away. So nothing is walked: a directory that is not empty gives what it holds to the top, and the top is emptied
- * again and again until it stays empty. Symlinks are removed, never followed. The child is dead: nobody interferes.
+ * again and again until it stays empty. Symlinks are removed, never followed. The child has been reaped: nobody
+ * interferes.
  */
 #include "jail.h"
 
@@ -58,13 +59,28 @@ static bool drop(int parent, const char *name)
     return false;
 }
 
+/* A directory's owner may have taken his own rights away. By its descriptor: a name could be a symlink's by now. */
+static bool allow_all(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    char path[64];
+    bool done;
+
+    if (fd < 0)
+        return false;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    done = chmod(path, S_IRWXU) == 0;
+    (void)close(fd);
+    return done;
+}
+
 static bool drop_or_move_up(struct removal *removal, int parent, const char *name)
 {
     char number[32];
 
     if (drop(parent, name))
         return true;
-    if (errno != ENOTEMPTY || fchmodat(parent, name, S_IRWXU, 0) != 0)
+    if (errno != ENOTEMPTY || !allow_all(parent, name))
         return false;
     do {
         (void)snprintf(number, sizeof(number), "%lu", removal->moved++);
@@ -74,7 +90,7 @@ static bool drop_or_move_up(struct removal *removal, int parent, const char *nam
 
 static int open_directory(int parent, const char *name)
 {
-    if (fchmodat(parent, name, S_IRWXU, 0) != 0)
+    if (!allow_all(parent, name))
         return -1;
     return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }

@@ -8,7 +8,9 @@ module AgentJail
 
     # Methods of Ruby that concern processes, for which EPERM says nothing about a file.
     PROCESS_METHODS = %w[fork _fork spawn system exec ` popen popen2 popen2e popen3 getpty kill setsid setpgid setpgrp
-                         daemon setpriority setrlimit].freeze
+                         daemon setpriority setrlimit setuid seteuid setreuid setresuid setruid setgid setegid
+                         setregid setresgid setrgid initgroups groups= uid= euid= gid= egid= change_privilege
+                         grant_privilege].freeze
 
     # Methods for what no grant covers.
     METADATA_METHODS = %w[chmod lchmod chown lchown utime lutime].freeze
@@ -20,6 +22,9 @@ module AgentJail
     # a cause, or gives up at the files that only a jail with a network may read.
     RESOLUTION = %w[SocketError Socket::ResolutionError Resolv::ResolvError Resolv::ResolvTimeout].freeze
     RESOLUTION_FILES = %w[/etc/hosts /etc/resolv.conf].freeze
+
+    # A driver in C says so in an error of its own.
+    UNREACHABLE = Errno::ENETUNREACH.new.message.b.freeze
 
     CAUSES_MAX = 16
 
@@ -70,7 +75,7 @@ module AgentJail
       end
 
       def network?(error)
-        error.is_a?(Errno::ENETUNREACH) || resolution_file?(error) ||
+        error.is_a?(Errno::ENETUNREACH) || resolution_file?(error) || words_of(error).include?(UNREACHABLE) ||
           error.class.ancestors.any? { |ancestor| RESOLUTION.include?(ancestor.name) }
       end
 

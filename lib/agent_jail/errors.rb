@@ -12,7 +12,8 @@ module AgentJail
     end
   end
 
-  # The exception that the block raised, as strings: the object itself does not cross.
+  # The exception that the block raised, as strings: the object itself does not cross. Where there was none, all are nil
+  # but the message.
   module Original
     # Name of the exception's class.
     attr_reader :original_class
@@ -38,8 +39,14 @@ module AgentJail
   # The block wanted more memory than +memory_mb+ beyond what it inherited.
   class MemoryError < Error; end
 
-  # The jail could not be closed, so the block did not run. It is never the block's fault.
-  class SetupError < Error; end
+  # The jail could not be prepared or closed, so the block did not run. It is never the block's fault.
+  class SetupError < Error
+    # Before the fork: a call failed, as in "pipe2: Too many open files".
+    def self.preparing(call, errno) # :nodoc:
+      reason = errno.zero? ? "failed" : SystemCallError.new(nil, errno).message
+      new("the jail could not be prepared, so the block did not run: #{call}: #{reason}")
+    end
+  end
 
   # This platform cannot jail, and +on_unsupported+ is :raise.
   class UnsupportedPlatformError < Error; end
@@ -54,16 +61,17 @@ module AgentJail
     end
   end
 
-  # A path that neither +fs_allow+ nor +fs_read_allow+ grants, or does not grant for that.
+  # A path that neither +fs_allow+ nor +fs_read_allow+ grants, or does not grant for that; a file's mode, owner or times;
+  # any other EACCES or EPERM that Ruby raises.
   class FilesystemError < DeniedError; end
 
   # A socket, without <tt>network: true</tt>.
   class NetworkError < DeniedError; end
 
-  # A program, a fork, or a signal to somebody else, without <tt>processes: true</tt>.
+  # A program or a fork, without <tt>processes: true</tt>; a signal to somebody outside, another user or group.
   class ProcessError < DeniedError; end
 
-  # The block raised an exception.
+  # The block raised an exception, or was left by break, return or throw.
   class SandboxError < Error
     include Original
 

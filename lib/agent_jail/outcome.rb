@@ -9,14 +9,15 @@ module AgentJail
       "filesystem" => "the jail grants no such access: name the path in fs_allow: or fs_read_allow:",
       "metadata" => "a file's mode, owner and times cannot be changed in a jail, whatever is granted",
       "network" => "the jail has no network: pass network: true if the block may have it",
-      "process" => "the block may run no program and touch no other process: processes: true lets it run programs"
+      "process" => "the block may run no program and touch no other process: processes: true lets it run programs",
+      "others" => "the block may touch no process but its own, and stay who it is"
     }.freeze
 
-    # What Ruby says before it gives up, of memory and of signals.
-    OUT_OF_MEMORY = /\[FATAL\] failed to allocate memory|\[BUG\].*(?:mmap|allocat|out of memory)/in
+    # What Ruby says before it gives up, of memory and of signals, in a line that the child may have made as it liked.
+    HEADLINE = /\[(?:BUG|FATAL)\][^\n]{0,256}/n
+    OUT_OF_MEMORY = /mmap|allocat|out of memory/i
     REPORTED = { "[BUG] Segmentation fault" => "SEGV", "[BUG] Bus Error" => "BUS",
                  "[BUG] Illegal instruction" => "ILL" }.freeze
-    REPORT_HEADLINE = /\[(?:BUG|FATAL)\].*/
 
     SIGABRT = Signal.list["ABRT"]
     SIGKILL = Signal.list["KILL"]
@@ -74,7 +75,7 @@ module AgentJail
 
     # Where the cause cannot be known, the message says just that.
     def ended_error
-      return memory_error if @payload&.match?(OUT_OF_MEMORY)
+      return memory_error if headline&.match?(OUT_OF_MEMORY)
       return crash("the child ended, and its status went to somebody else who waits for children") unless @signal
       return crash("the child exited with status #{@exit_status} before it had sent a value") if @signal.zero?
 
@@ -101,7 +102,8 @@ module AgentJail
     end
 
     def denial(raised, words, original)
-      DENIALS[raised.door]&.new("#{words} (#{REMEDIES[raised.door]})", **original)
+      remedy = raised.door == "process" && @options[:processes] ? "others" : raised.door
+      DENIALS[raised.door]&.new("#{words} (#{REMEDIES[remedy]})", **original)
     end
 
     def cpu_timeout
@@ -115,9 +117,14 @@ module AgentJail
       @signal == SIGKILL && !@usage.cpu.nil? && @usage.cpu >= cpu_timeout
     end
 
+    # The first line of a crash report, readable; nil where there is none.
+    def headline
+      @headline ||= @payload && @payload.b[HEADLINE]&.then { |line| Report.readable(line.force_encoding("UTF-8")) }
+    end
+
     # Ruby reports a crash, then aborts: what came first is the cause.
     def signal_name
-      _, reported = REPORTED.find { |words, _| @payload&.include?(words) } if @signal == SIGABRT
+      _, reported = REPORTED.find { |words, _| headline&.include?(words) } if @signal == SIGABRT
       reported || Signal.signame(@signal) || @signal.to_s
     end
 
@@ -128,7 +135,7 @@ module AgentJail
 
     def crash(message, signal: nil)
       report = @payload && Report.readable(@payload.force_encoding(Encoding::UTF_8))
-      message = "#{message}: #{report[REPORT_HEADLINE]}" if report&.match?(REPORT_HEADLINE)
+      message = "#{message}: #{headline}" if headline
       CrashError.new(message, signal: signal, exit_status: signal ? nil : @exit_status, report: report, usage: @usage)
     end
   end

@@ -18,14 +18,17 @@ module AgentJail
     NEEDED = %i[landlock seccomp address_space].freeze
 
     class << self
+      # True on Linux.
       def linux?
         RUBY_PLATFORM.include?("linux")
       end
 
+      # True on macOS.
       def macos?
         RUBY_PLATFORM.include?("darwin")
       end
 
+      # True on Windows.
       def windows?
         RUBY_PLATFORM.match?(/mingw|mswin|cygwin/)
       end

@@ -10,7 +10,7 @@ module AgentJail
 
     ENCODINGS = Encoding.list.map(&:name).freeze
     FIELDS = 5 # before the backtrace
-    MESSAGE_MAX = 1 << 20 # bytes
+    MESSAGE_MAX = 1 << 18 # bytes
     LINE_MAX = 4096       # bytes
     BACKTRACE_MAX = 500   # lines
     LEFT = { 1 => "return", 2 => "break", 5 => "redo", 7 => "throw" }.freeze
@@ -92,8 +92,12 @@ module AgentJail
 
       def raised(fields)
         class_name, message, encoding, door, stage, *backtrace = fields
-        Raised.new(utf8(class_name), in_encoding(message, encoding), encoding, door, stage,
-                   backtrace.map { |line| utf8(line) })
+        Raised.new(utf8(cut(class_name)), in_encoding(cut(message, MESSAGE_MAX), encoding), encoding, door, stage,
+                   backtrace.map { |line| utf8(cut(line)) })
+      end
+
+      def cut(bytes, most = LINE_MAX)
+        bytes.bytesize > most ? bytes.byteslice(0, most) : bytes
       end
 
       def in_encoding(message, name)

@@ -44,7 +44,14 @@ module AgentJail
       real = File.realpath(tmpdir)
       run_in_jail(@options.merge(fs_allow: [*@options[:fs_allow], real]), real)
     ensure
-      Native.remove_tree(tmpdir) if tmpdir
+      remove(tmpdir) if tmpdir
+    end
+
+    # What cannot be removed is said, and takes nothing away from how the run ended.
+    def remove(tmpdir)
+      Native.remove_tree(tmpdir)
+    rescue SystemCallError => e
+      warn("AgentJail: the private directory #{tmpdir} stays behind: #{e.message}")
     end
 
     def run_without_jail

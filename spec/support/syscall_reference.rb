@@ -25,6 +25,7 @@ module SyscallReference
     "socket" => "`network: true` for Unix, IPv4, IPv6 and routing netlink (others `EAFNOSUPPORT`), else `ENETUNREACH`",
     "socketpair" => "allowed for Unix streams and sequenced packets; with `network: true` also datagrams",
     "sendto" => "allowed without an address; with one `network: true`, else `ENETUNREACH`",
+    "sendmsg" => "allowed without `MSG_FASTOPEN`; with it `network: true`, else `ENETUNREACH`",
     "process" => "`processes: true`, else `EPERM`",
     "clone" => "threads allowed; processes with `processes: true`, else `EPERM`; namespaces `EPERM`",
     "kill" => "itself and its group; with `processes: true` on Landlock ABI 6 the whole jail; else `EPERM`",
