@@ -59,10 +59,12 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
 
     # Ruby tries again for ever where fork says EAGAIN.
     it "refuses at once: to be refused five times takes no longer than to be let five times" do
-      attempts = { "system" => -> { system("true") }, "a backtick" => -> { `true` }, "fork" => -> { Process.wait(fork {}) } }
+      attempts = { "system" => -> { system("true") }, "a backtick" => -> { `true` },
+                   "fork" => -> { Process.wait(fork { exit!(true) }) } }
       times = attempts.transform_values do |act|
         five = -> { 5.times { act.call rescue nil } } # rubocop:disable Style/RescueModifier
-        Array.new(4) { [false, true].map { |processes| seconds { jailed(processes: processes, &five) } } }.transpose.map(&:min)
+        rounds = Array.new(4) { [false, true].map { |processes| seconds { jailed(processes: processes, &five) } } }
+        rounds.transpose.map(&:min)
       end
 
       expect(times.select { |_, (refused, allowed)| refused > allowed }).to be_empty

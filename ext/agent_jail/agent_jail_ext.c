@@ -26,6 +26,12 @@ void run_fail_call(const char *call, const char *subject)
 
 /* ---- fork ---- */
 
+/* Asked in every fork of this process, also one by a thread that is not Ruby's. */
+static const void *current_thread(void)
+{
+    return ruby_native_thread_p() ? (const void *)rb_thread_current() : NULL;
+}
+
 static VALUE call_fork(VALUE unused)
 {
     (void)unused;
@@ -38,15 +44,16 @@ static VALUE call_fork(VALUE unused)
  */
 static void fork_child(struct run *run)
 {
+    struct process_fork fork;
     VALUE child;
     int state;
 
     run_flush_replaced();
-    process_announce(run->report);
+    process_announce(&fork, run->report);
     child = rb_protect(call_fork, Qnil, &state);
     if (getpid() != run->jail.parent)
         run_child(run, state);
-    run->child = process_child(run->report, state == 0 ? NUM2PIDT(child) : 0);
+    run->child = process_child(&fork, state == 0 ? NUM2PIDT(child) : 0);
     if (state != 0)
         rb_jump_tag(state);
 }
@@ -163,6 +170,13 @@ static VALUE native_enforcement(VALUE self)
     return answers;
 }
 
+/* call-seq: Native.fiber? -> true when called in another fiber than its thread's first */
+static VALUE native_fiber_p(VALUE self)
+{
+    (void)self;
+    return threads_on_stack() ? Qfalse : Qtrue;
+}
+
 /* call-seq: Native.erase_environment -> nil. In the child: what the process was started with is nobody's business. */
 static VALUE native_erase_environment(VALUE self)
 {
@@ -272,7 +286,7 @@ void Init_agent_jail_ext(void)
 {
     VALUE mAgentJail = rb_define_module("AgentJail");
     VALUE mNative = rb_define_module_under(mAgentJail, "Native");
-    const char *failed = process_install_fork_handlers();
+    const char *failed = process_install_fork_handlers(current_thread);
 
     if (failed == NULL)
         failed = crash_install();
@@ -282,6 +296,7 @@ void Init_agent_jail_ext(void)
     rb_define_singleton_method(mNative, "run", native_run, 2);
     rb_define_singleton_method(mNative, "refusal", native_refusal, 3);
     rb_define_singleton_method(mNative, "enforcement", native_enforcement, 0);
+    rb_define_singleton_method(mNative, "fiber?", native_fiber_p, 0);
     rb_define_singleton_method(mNative, "erase_environment", native_erase_environment, 0);
     rb_define_singleton_method(mNative, "remove_tree", native_remove_tree, 1);
     rb_define_singleton_method(mNative, "filter", native_filter, 4);

@@ -30,9 +30,10 @@ static const char *unblock_signals(struct jail *jail)
 
 static const char *enter_relays(struct jail *jail)
 {
-    const char *failed = relay_enter(&jail->relays[0]);
+    const char *failed = relay_enter(&jail->relays[0], STDOUT_FILENO);
 
-    return failed != NULL ? failed : relay_enter(&jail->relays[1]);
+    return failed != NULL ? failed
+                          : relay_enter(&jail->relays[jail->one_output ? 0 : 1], STDERR_FILENO);
 }
 
 static const char *deaden_descriptors(struct jail *jail)

@@ -64,14 +64,25 @@ struct process_end {
     long max_rss_kb; /* negative: not known */
 };
 
-/* parent, once: what the child does first of all in every fork that a run started. */
-const char *process_install_fork_handlers(void);
+/* A fork that a run has under way; between process_announce and process_child. */
+struct process_fork {
+    const void *thread; /* the runtime's, that forks */
+    int report;
+    bool forked;
+    struct process_fork *next;
+};
+
+/* parent, once: what the child does first of all in every fork that a run started. `thread` tells which of the runtime's
+ * threads this is. */
+const char *process_install_fork_handlers(const void *(*thread)(void));
 /* parent: the next fork of this thread is a jail's, with this report. */
-void process_announce(int report);
+void process_announce(struct process_fork *fork, int report);
 /* parent, after that fork: the child's number, or 0 when there is none. `known` is what fork returned, or 0 when a fork
  * hook raised instead: then the report tells. */
-pid_t process_child(int report, pid_t known);
-
+pid_t process_child(struct process_fork *fork, pid_t known);
+/* child: its own group, its death with the parent's, no handler of the parent's. Done in the fork, and again, since it
+ * does no harm, where that cannot be taken for granted. */
+const char *process_enter(void);
 /* child: leaves a process in its group that ends the group when the parent is gone: programs do not die with it. */
 const char *process_watch(pid_t parent);
 
@@ -186,23 +197,31 @@ const char *landlock_grant(const struct landlock *landlock, const char *path, un
 /* child, per thread: enforces the ruleset. Needs no_new_privs. */
 const char *landlock_enforce(const struct landlock *landlock);
 
-/* ---- relay.c: what the block prints, where the application's output is more than a stream ---- */
+/* ---- relay.c: what the block prints ---- */
 
 struct relay {
-    int to;    /* the parent's output: 1 or 2 */
-    int from;  /* the pipe's reading end, or -1: there is nothing to relay */
-    int child; /* the pipe's writing end, until the fork */
+    int to;      /* the parent's output: 1 or 2 */
+    int from;    /* the pipe's reading end, or -1: there is nothing to relay */
+    int child;   /* the pipe's writing end, until the fork */
+    bool socket; /* what `to` is */
+    bool full;   /* `to` takes no more for now */
+    size_t at, filled;
+    char buffer[4096]; /* PIPE_BUF: what a pipe that is ready takes at once */
 };
 
 /* parent: makes a relay for descriptor 1 or 2 if that needs one. */
 const char *relay_open(struct relay *relay, int fd);
+/* parent: true when both are the same thing; then one relay keeps the order of what is printed. */
+bool relay_is_same(int fd, int other);
 /* child: puts the pipe in the output's place. */
-const char *relay_enter(const struct relay *relay);
+const char *relay_enter(const struct relay *relay, int fd);
 /* parent, after the fork. */
 void relay_forked(struct relay *relay);
-/* parent: writes on what is there; does not wait for more. */
+/* parent: writes on what is there; waits for nothing. */
 void relay_pump(struct relay *relay);
-/* parent: the same for the last time. */
+/* parent: the descriptor to wait for, and for what (as poll has it), until pumping makes sense; -1: none. */
+int relay_awaits(const struct relay *relay, short *events);
+/* parent: writes on what is left, and closes. */
 void relay_close(struct relay *relay);
 
 /* ---- confine.c: the steps that close the jail ---- */
@@ -213,7 +232,8 @@ struct jail {
     struct limits limits;
     struct descriptors descriptors;
     struct landlock landlock;
-    struct relay relays[2];         /* of standard output and error */
+    struct relay relays[2]; /* of standard output and error; the first of both when they are one */
+    bool one_output;
     struct seccomp_program *filter; /* NULL: the kernel takes none */
 };
 
@@ -222,6 +242,8 @@ const char *confine(struct jail *jail);
 
 /* ---- threads.c: every thread of the child is confined, or none is ---- */
 
+/* True on a thread's own stack, false on one that the runtime made beside it, as for a fiber. */
+bool threads_on_stack(void);
 /* True when this process has one thread. */
 bool threads_alone(void);
 /* child: runs `apply` on every other thread of the process too. */

@@ -61,9 +61,12 @@ struct pidfd_information {
 #define PIDFD_GET_INFORMATION _IOWR(0xFF, 11, struct pidfd_information)
 #define PIDFD_INFORMATION_EXIT (1u << 3)
 
-/* The report of the run whose fork is under way in this thread, and whether there has been one. */
-static __thread int announced = -1;
-static __thread bool forked;
+/*
+ * The forks that are under way. A runtime's thread may change the system's thread while a fork hook waits, so each is
+ * known by the runtime's. Touched under the runtime's lock only, which a fork holds too.
+ */
+static struct process_fork *under_way;
+static const void *(*current)(void);
 
 /*
  * Signals whose disposition the runtime relies on: SIGVTALRM switches Ruby's threads, SIGSEGV and SIGBUS tell a stack
@@ -95,19 +98,38 @@ static void reset_signal_handlers(void)
  * The first thing that happens in the child, inside fork(2), with signals still blocked by the runtime: from here on
  * whatever a fork hook starts is in the child's group, the child dies with its parent, and the parent's traps are gone.
  */
+const char *process_enter(void)
+{
+    reset_signal_handlers();
+    if (getpgrp() != getpid() && setpgid(0, 0) != 0)
+        return "setpgid";
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+        return "prctl(PR_SET_PDEATHSIG)";
+    return NULL;
+}
+
+static struct process_fork *fork_of_this_thread(void)
+{
+    const void *thread = under_way == NULL ? NULL : current();
+    struct process_fork *fork = under_way;
+
+    while (fork != NULL && fork->thread != thread)
+        fork = fork->next;
+    return fork;
+}
+
 static void enter_child(void)
 {
-    int report = announced;
+    const struct process_fork *fork = fork_of_this_thread();
+    const char *failed;
 
-    if (report < 0)
+    under_way = NULL; /* whatever the child forks is none of them */
+    if (fork == NULL)
         return;
-    announced = -1;
-    report_start(report);
-    reset_signal_handlers();
-    if (setpgid(0, 0) != 0)
-        report_fail(report, "setpgid", errno, "");
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
-        report_fail(report, "prctl(PR_SET_PDEATHSIG)", errno, "");
+    report_start(fork->report);
+    failed = process_enter();
+    if (failed != NULL)
+        report_fail(fork->report, failed, errno, "");
 }
 
 static void before_fork(void)
@@ -118,30 +140,39 @@ static void before_fork(void)
 /* libc runs this after a fork that failed, too, and then errno says so. */
 static void enter_parent(void)
 {
-    if (announced >= 0 && errno == 0)
-        forked = true;
+    bool done = errno == 0;
+    struct process_fork *fork = fork_of_this_thread();
+
+    if (fork != NULL && done)
+        fork->forked = true;
 }
 
-const char *process_install_fork_handlers(void)
+const char *process_install_fork_handlers(const void *(*thread)(void))
 {
+    current = thread;
     errno = pthread_atfork(before_fork, enter_parent, enter_child);
     return errno == 0 ? NULL : "pthread_atfork";
 }
 
-void process_announce(int report)
+void process_announce(struct process_fork *fork, int report)
 {
-    announced = report;
-    forked = false;
+    *fork = (struct process_fork){.thread = current(), .report = report, .next = under_way};
+    under_way = fork;
 }
 
-pid_t process_child(int report, pid_t known)
+pid_t process_child(struct process_fork *fork, pid_t known)
 {
     double deadline = process_clock() + CHILD_PATIENCE;
+    struct process_fork **link = &under_way;
 
-    announced = -1;
-    while (known == 0 && forked && report_child(report) == 0 && process_clock() < deadline)
+    while (*link != NULL && *link != fork)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = fork->next;
+    while (known == 0 && fork->forked && report_child(fork->report) == 0 &&
+           process_clock() < deadline)
         (void)sched_yield();
-    return known != 0 ? known : report_child(report);
+    return known != 0 ? known : report_child(fork->report);
 }
 
 /* All but itself in the group is killed and itself with it. Signals, which the block could send, do not reach it. */

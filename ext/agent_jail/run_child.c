@@ -169,9 +169,15 @@ __attribute__((noreturn)) static void fail_raised(struct run *run, const char *s
 
 void run_child(struct run *run, int fork_state)
 {
-    const char *failed;
+    const char *failed = NULL;
     int state = 0;
 
+    if (getpgrp() != getpid()) { /* the fork itself did not know whose it was */
+        report_start(run->report);
+        failed = process_enter();
+    }
+    if (failed != NULL)
+        report_fail(run->report, failed, errno, "");
     if (fork_state != 0)
         fail_raised(run, "a Process._fork hook", fork_state);
     if (!threads_alone())

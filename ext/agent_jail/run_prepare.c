@@ -120,15 +120,21 @@ static void prepare_filter(struct run *run)
     run->jail.filter = seccomp_available() ? filter_for(&options) : NULL;
 }
 
+static void prepare_relay(struct run *run, int fd)
+{
+    const char *failed = relay_open(&run->jail.relays[fd - 1], fd);
+
+    if (failed != NULL)
+        run_fail_call(failed, "");
+}
+
 static void prepare_relays(struct run *run)
 {
-    for (int i = 0; i < 2; i++) {
-        const char *failed = relay_open(&run->jail.relays[i], i + 1);
-
-        if (failed != NULL)
-            run_fail_call(failed, "");
-    }
     run->supervision.relays = run->jail.relays;
+    run->jail.one_output = relay_is_same(STDOUT_FILENO, STDERR_FILENO);
+    prepare_relay(run, STDOUT_FILENO);
+    if (!run->jail.one_output)
+        prepare_relay(run, STDERR_FILENO);
 }
 
 static bool is_reserved(int fd)

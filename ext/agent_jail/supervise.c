@@ -85,12 +85,14 @@ bool supervise_sleep(const struct supervision *supervision)
     struct pollfd watched[] = {
         {.fd = supervision->closed ? -1 : supervision->result, .events = POLLIN},
         {.fd = supervision->pidfd, .events = POLLIN},
-        {.fd = supervision->relays[0].from, .events = POLLIN},
-        {.fd = supervision->relays[1].from, .events = POLLIN},
+        {.fd = -1},
+        {.fd = -1},
     };
     double patience = supervise_patience(supervision);
     struct timespec time = {.tv_sec = (time_t)patience};
 
+    for (int i = 0; i < 2; i++)
+        watched[2 + i].fd = relay_awaits(&supervision->relays[i], &watched[2 + i].events);
     time.tv_nsec = (long)((patience - (double)time.tv_sec) * 1e9);
     return ppoll(watched, sizeof(watched) / sizeof(watched[0]), &time, NULL) >= 0 || errno != EINTR;
 }

@@ -10,9 +10,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -55,6 +57,42 @@ bool threads_alone(void)
     if (unshare(CLONE_THREAD) == 0)
         return true;
     return errno != EINVAL && stat("/proc/self/task", &status) == 0 && status.st_nlink == 3;
+}
+
+/* Below its top, the first thread's stack has this much to itself at least: the kernel maps nothing nearer. */
+#define FIRST_STACK ((uintptr_t)128 << 20)
+
+static bool is_between(uintptr_t address, uintptr_t low, uintptr_t high)
+{
+    return address >= low && address < high;
+}
+
+/* Asked of the thread library once: the stack of a thread stays where it is. */
+static bool is_on_own_stack(uintptr_t here)
+{
+    static __thread uintptr_t low, high;
+    pthread_attr_t attributes;
+    void *start;
+    size_t size;
+
+    if (high == 0 && pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &start, &size) == 0) {
+            low = (uintptr_t)start;
+            high = low + size;
+        }
+        (void)pthread_attr_destroy(&attributes);
+    }
+    return is_between(here, low, high);
+}
+
+bool threads_on_stack(void)
+{
+    char here;
+    uintptr_t top = getauxval(AT_EXECFN); /* lies above the first thread's stack */
+
+    if (syscall(SYS_gettid) == getpid())
+        return is_between((uintptr_t)&here, top - FIRST_STACK, top);
+    return is_on_own_stack((uintptr_t)&here);
 }
 
 /* The kernel's view of a signal action: libc refuses to set its own signals. */

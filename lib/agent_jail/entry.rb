@@ -6,11 +6,12 @@ module AgentJail
     # The block itself where there is nothing to do before it: every call more is memory that the child touches.
     def self.for(options, tmpdir, block)
       plain = options[:env] == :inherit && tmpdir.nil? && !options[:processes] && Fiber.current_scheduler.nil? &&
-              !defined?(::Continuation)
+              !defined?(::Continuation) && !Native.fiber?
       plain ? block : new(options, tmpdir, block).method(:call).to_proc
     end
 
     def initialize(options, tmpdir, block)
+      @in_fiber = Native.fiber?
       @options = options
       @tmpdir = tmpdir
       @block = block
@@ -41,7 +42,15 @@ module AgentJail
       end
     end
 
+    # So would a transfer to the fiber that this one was resumed from.
+    def refuse_transfers
+      ::Fiber.class_eval do
+        define_method(:transfer) { |*| raise FiberError, "a fiber cannot be transferred to in a jail" }
+      end
+    end
+
     def enter
+      refuse_transfers if @in_fiber
       refuse_continuations if defined?(::Continuation)
       # The parent's handler would reap the programs that the block runs.
       trap("CHLD", "DEFAULT") if @options[:processes]
