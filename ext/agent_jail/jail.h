@@ -354,8 +354,14 @@ struct result_refusal {
  * 844 permitted subclasses with instance variables; half of that stack may be in use by the caller.
  */
 #define RESULT_DEPTH_MAX 400
-/* Marshal.load takes a microsecond or more for each object, and holds the GVL meanwhile. A power of two. */
-#define RESULT_OBJECTS_MAX (1 << 22)
+/*
+ * What Marshal.load costs, in units of about 100 ns: it holds the GVL meanwhile, and makes far more memory of a value than
+ * the value has bytes. The most is some four million objects, five million pairs of a Hash, or 48 million of nil.
+ */
+enum { LOAD_VALUE = 1, LOAD_PAIR = 8, LOAD_OBJECT = 12 };
+#define RESULT_LOAD_MAX 48000000u
+/* Different names of instance variables that one result may bring. */
+#define RESULT_NAMES_MAX 1000u
 bool result_check(const uint8_t *bytes, size_t length, const struct result_policy *policy,
                   struct result_refusal *refusal);
 

@@ -91,6 +91,8 @@ struct gate {
     bool refused;
     unsigned depth;
     uint64_t budget;       /* what is left for hashing */
+    uint32_t load;         /* what it costs to load so far, at most RESULT_LOAD_MAX */
+    uint32_t names;        /* of instance variables, which stay in the parent for ever */
     int64_t fixnum;        /* the one read last */
     struct value *objects; /* as `@` counts them */
     size_t object_count, object_room;
@@ -222,10 +224,6 @@ static bool grow(struct gate *gate, void **items, size_t count, size_t *room, si
     if (count < *room) {
         return true;
     }
-    if (count >= RESULT_OBJECTS_MAX) {
-        refuse(gate, "it holds more than 4194304 objects: loading them would hold the caller up");
-        return false;
-    }
     size_t wanted = *room ? *room * 2 : 64;
     void *grown = realloc(*items, wanted * size);
     if (!grown) {
@@ -237,8 +235,19 @@ static bool grow(struct gate *gate, void **items, size_t count, size_t *room, si
     return true;
 }
 
+/* Loading takes time and room that the bytes do not show; the caller stands still meanwhile. */
+static void charge_load(struct gate *gate, uint32_t cost)
+{
+    gate->load += cost;
+    if (gate->load > RESULT_LOAD_MAX) {
+        gate->load = RESULT_LOAD_MAX;
+        refuse(gate, "it holds more values than can be loaded in a few seconds");
+    }
+}
+
 static size_t add_object(struct gate *gate, struct value value)
 {
+    charge_load(gate, LOAD_OBJECT);
     void *items = gate->objects;
     if (!grow(gate, &items, gate->object_count, &gate->object_room, sizeof(value))) {
         return 0;
@@ -264,6 +273,7 @@ static struct value close_object(struct gate *gate, size_t index, struct value v
 
 static void add_symbol(struct gate *gate, struct span name)
 {
+    charge_load(gate, LOAD_OBJECT);
     void *items = gate->symbols;
     if (grow(gate, &items, gate->symbol_count, &gate->symbol_room, sizeof(name))) {
         gate->symbols = items;
@@ -550,6 +560,7 @@ static struct value check_pairs(struct gate *gate, unsigned pairs)
     uint32_t steered = 0;
     struct value value = {.kind = CONTAINER, .cost = COST_CALL, .height = 1};
     while (count-- > 0 && !gate->refused) {
+        charge_load(gate, LOAD_PAIR);
         struct value key = check_value(gate);
         absorb(&value, key);
         if (!(pairs & OF_SET)) {
@@ -846,6 +857,18 @@ static bool is_permitted(const struct gate *gate, struct span name, enum result_
     return false;
 }
 
+/* The name of an instance variable: it becomes a Symbol that stays in the parent for ever. */
+static struct span take_ivar_name(struct gate *gate)
+{
+    size_t known = gate->symbol_count;
+    struct span name = take_symbol(gate);
+
+    if (gate->symbol_count > known && ++gate->names > RESULT_NAMES_MAX) {
+        refuse(gate, "it names too many instance variables");
+    }
+    return name;
+}
+
 /*
  * Any instance variables but the special ones. A subclass of Range compares its ends when it is
  * loaded, and a subclass of Set in Ruby 4 hashes again what it is given.
@@ -853,7 +876,7 @@ static bool is_permitted(const struct gate *gate, struct span name, enum result_
 static void check_ivars(struct gate *gate, bool encoded)
 {
     for (uint32_t count = take_count(gate, 2); count > 0 && !gate->refused; count--) {
-        struct span name = take_symbol(gate);
+        struct span name = take_ivar_name(gate);
         if (is_special(gate, name)) {
             if (!encoded) {
                 refuse_name(gate, "an instance variable is named ", name, "", "");
@@ -1042,6 +1065,7 @@ static struct value check_value(struct gate *gate)
         return refuse(gate, "a plain value has instance variables");
     }
     gate->depth++;
+    charge_load(gate, LOAD_VALUE);
     struct value value = wire->check(gate, ivars);
     gate->depth--;
     return value;

@@ -45,7 +45,7 @@ module AgentJail
     # So would a transfer to the fiber that this one was resumed from.
     def refuse_transfers
       ::Fiber.class_eval do
-        define_method(:transfer) { |*| raise FiberError, "a fiber cannot be transferred to in a jail" }
+        define_method(:transfer) { |*| ::Kernel.raise FiberError, "a fiber cannot be transferred to in a jail" }
       end
     end
 
