@@ -165,11 +165,15 @@ RSpec.describe "the system call filter", if: AgentJail::Native.respond_to?(:filt
       expect_all(
         %w[mmap munmap mprotect mremap madvise brk futex rseq set_robust_list clock_gettime clock_nanosleep getrandom
            rt_sigaction rt_sigprocmask sigaltstack read write pread64 close dup3 lseek newfstatat statx getdents64 pipe2
-           eventfd2 epoll_create1 epoll_ctl epoll_pwait ppoll timerfd_create memfd_create sched_yield sched_getaffinity
+           eventfd2 epoll_create1 epoll_ctl epoll_pwait ppoll timerfd_create sched_yield sched_getaffinity
            getrusage uname sysinfo wait4 exit_group unlinkat renameat2 mkdirat flock fsync ftruncate sendfile splice
            copy_file_range membarrier close_range faccessat2 rt_sigreturn restart_syscall exit],
         allow
       )
+    end
+
+    it "has no memory beside the limit, as a file" do
+      expect_all(%w[memfd_create memfd_secret], errno["ENOSYS"])
     end
 
     it "may be jailed once more" do

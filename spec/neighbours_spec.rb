@@ -461,7 +461,7 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
     {
       clone3: [[null, 0], %w[EINVAL]], openat2: [[-1, "none", "\0" * 24, 24], %w[EBADF]],
       io_uring_setup: [[2, "\0" * 120], [(0..)]], io_setup: [[1, "\0" * 8], [0]],
-      memfd_secret: [[0], [(0..)]]
+      memfd_create: [["x", 0], [(0..)]], memfd_secret: [[0], [(0..)]]
     }.each do |name, (arguments, controls)|
       it "#{name} is not there" do
         expect { kernel(name, *arguments) }.to be_answered("ENOSYS").without_one(*controls)

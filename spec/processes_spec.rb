@@ -80,15 +80,15 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
       "execve" => ->(fd) { kernel(:execve, "/proc/self/fd/#{fd}", argv, [0].pack("Q")) },
       "execveat" => ->(fd) { kernel(:execveat, fd, "", argv, [0].pack("Q"), 0x1000) }
     }.each do |call, act|
-      it "runs no program that lies in memory, by #{call}", unless: code.empty? do
-        run = lambda do
-          fd = kernel(:memfd_create, "program", 0)
-          IO.for_fd(fd, autoclose: false).syswrite(elf)
-          instance_exec(fd, &act)
-        end
+      it "runs no program that lies in memory, not one that was inherited, by #{call}", unless: code.empty? do
+        memory = IO.for_fd(kernel(:memfd_create, "program", 0), "w")
+        memory.syswrite(elf)
+        run = -> { instance_exec(memory.fileno, &act) }
 
-        expect(jailed(&run)).to eq("EPERM")
+        expect(jailed(inherit: memory, &run)).to eq("EPERM")
         expect(unjailed(&run)).to be_a(Process::Status).and have_attributes(exitstatus: 42)
+      ensure
+        memory&.close
       end
     end
 

@@ -18,7 +18,7 @@ RSpec.describe AgentJail, "where somebody else reaps children", if: AgentJail::P
       e.inspect
     end
     told = Array.new(4) { Thread.new { Array.new(RUNS / 4) { |i| told(ENDS[i %% ENDS.size]) } } }.flat_map(&:value)
-    puts told.tally.sort_by(&:to_s).join(" ")
+    puts told.tally.sort_by { |told, _| told.to_s }.join(" ")
   RUBY
 
   runs = 160

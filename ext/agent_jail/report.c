@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,6 +32,20 @@ pid_t report_child(int report)
     pid_t child = fcntl(report, F_GETOWN);
 
     return child > 0 ? child : 0;
+}
+
+/* In the file's signal, which nobody ever sends: the file has no owner that asked for one. */
+bool report_release(int report)
+{
+    return fcntl(report, F_SETSIG, SIGURG) == 0;
+}
+
+void report_await_release(int report)
+{
+    while (fcntl(report, F_GETSIG) == 0)
+        (void)poll(
+            NULL, 0,
+            1); /* the parent ends the child when it cannot, and the child ends with the parent */
 }
 
 static void copy_words(char *to, size_t size, const char *from)

@@ -187,6 +187,7 @@ void run_child(struct run *run, int fork_state)
     failed = confine(&run->jail);
     if (failed != NULL)
         report_fail(run->report, failed, errno, "");
+    report_await_release(run->report);
     failed = report_confined(run->report);
     if (failed != NULL)
         report_fail(run->report, failed, errno, "");
