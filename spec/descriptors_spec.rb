@@ -103,6 +103,8 @@ RSpec.describe AgentJail, "and what the parent has open", if: AgentJail::Platfor
         expect(Array.new(acts.size) { received(peer) }.join).to eq("leak" * acts.size)
       end
 
+      next if what == "a pipe" # no fork can end one for its parent
+
       it "stays the parent's, whatever is done to end it" do
         io, peer = @ends
         endings = [-> { io.shutdown }, -> { kernel(:shutdown, io.fileno, 2) }, -> { IO.for_fd(io.fileno).close },
@@ -111,8 +113,6 @@ RSpec.describe AgentJail, "and what the parent has open", if: AgentJail::Platfor
         io.syswrite("still there")
 
         expect(received(peer)).to eq("still there")
-        next if what == "a pipe"
-
         unjailed(&endings.first)
         expect { io.syswrite("gone") }.to raise_error(Errno::EPIPE)
       end

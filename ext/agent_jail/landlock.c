@@ -88,9 +88,13 @@ static int create_ruleset(const struct ruleset_attributes *attributes, size_t si
 
 int landlock_abi(void)
 {
-    int abi = create_ruleset(NULL, 0, CREATE_RULESET_VERSION);
+    static int known = -1; /* it does not change while the kernel runs */
 
-    return abi < 0 ? 0 : abi;
+    if (known < 0) {
+        int abi = create_ruleset(NULL, 0, CREATE_RULESET_VERSION);
+        known = abi < 0 ? 0 : abi;
+    }
+    return known;
 }
 
 /* How much of the attributes a kernel of this ABI knows. */

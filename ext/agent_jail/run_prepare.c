@@ -117,7 +117,11 @@ static void prepare_filter(struct run *run)
         .scoped = run->jail.landlock.signals,
     };
 
-    run->jail.filter = seccomp_available() ? filter_for(&options) : NULL;
+    static int available = -1; /* it does not change while the kernel runs */
+
+    if (available < 0)
+        available = seccomp_available();
+    run->jail.filter = available ? filter_for(&options) : NULL;
 }
 
 static void prepare_relay(struct run *run, int fd)

@@ -59,8 +59,11 @@ static enum supervise_event receive_scheduled(struct run *run, VALUE scheduler)
         run->result[0] = -1; /* it is the IO's to close, so that the scheduler hears of it */
     }
     while ((event = supervise_advance(&run->supervision)) == SUPERVISE_PENDING) {
-        double patience = supervise_patience(&run->supervision);
+        double patience;
 
+        relay_pump(&run->jail.relays[0]);
+        relay_pump(&run->jail.relays[1]);
+        patience = supervise_patience(&run->supervision);
         /* a program may hold the pipe when the child has ended, and then the pipe does not tell */
         if (patience > SCHEDULED_LOOK && (run_is_open(run, "processes") || has_relay(run)))
             patience = SCHEDULED_LOOK;

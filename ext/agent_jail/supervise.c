@@ -53,8 +53,6 @@ enum supervise_event supervise_advance(struct supervision *supervision)
     bool ended;
     double now;
 
-    relay_pump(&supervision->relays[0]);
-    relay_pump(&supervision->relays[1]);
     take(supervision);
     if (supervision->got == supervision->length)
         return SUPERVISE_DONE;
@@ -90,9 +88,14 @@ bool supervise_sleep(const struct supervision *supervision)
     };
     double patience = supervise_patience(supervision);
     struct timespec time = {.tv_sec = (time_t)patience};
+    int ready;
 
     for (int i = 0; i < 2; i++)
         watched[2 + i].fd = relay_awaits(&supervision->relays[i], &watched[2 + i].events);
     time.tv_nsec = (long)((patience - (double)time.tv_sec) * 1e9);
-    return ppoll(watched, sizeof(watched) / sizeof(watched[0]), &time, NULL) >= 0 || errno != EINTR;
+    ready = ppoll(watched, sizeof(watched) / sizeof(watched[0]), &time, NULL);
+    for (int i = 0; ready > 0 && i < 2; i++)
+        if (watched[2 + i].revents != 0)
+            relay_pump(&supervision->relays[i]);
+    return ready >= 0 || errno != EINTR;
 }

@@ -15,18 +15,18 @@ module AgentJail
 
     RBCONFIG = %w[rubylibdir rubyarchdir rubyarchprefix sitedir sitelibdir sitearchdir vendordir vendorlibdir
                   vendorarchdir topdir].freeze
-    LIBRARIES = %w[/lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /usr/local/lib64].freeze
+    LIBRARIES = %w[/lib /usr/lib /usr/local/lib].freeze
     DATA = %w[/usr/share/zoneinfo /usr/share/ca-certificates /usr/local/share/ca-certificates /etc/localtime
-              /etc/timezone /etc/ld.so.cache /etc/ssl/certs /etc/ssl/cert.pem
+              /etc/ld.so.cache /etc/ssl/certs /etc/ssl/cert.pem
               /etc/ssl/openssl.cnf /etc/pki/tls/certs /etc/pki/tls/cert.pem /etc/pki/tls/openssl.cnf
               /etc/pki/ca-trust/extracted /etc/crypto-policies].freeze
     KERNEL = %w[/proc/cpuinfo /proc/meminfo /proc/stat /proc/sys/vm/overcommit_memory /sys/devices/system/cpu
-                /sys/kernel/mm/transparent_hugepage /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max].freeze
+                /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max].freeze
     DEVICES = %w[/dev/random /dev/urandom].freeze
     SINKS = %w[/dev/null /dev/zero /dev/full].freeze
     NAMES = %w[/etc/hosts /etc/resolv.conf /etc/nsswitch.conf /etc/host.conf /etc/gai.conf /etc/services
                /etc/protocols].freeze
-    PROGRAMS = %w[/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /usr/libexec].freeze
+    PROGRAMS = %w[/lib64 /bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /usr/libexec].freeze
     VARIABLES = %w[SSL_CERT_FILE SSL_CERT_DIR OPENSSL_CONF TZDIR].freeze
 
     # Where a load path may lead that is not a library: a grant there would open what it must not.

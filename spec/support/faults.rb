@@ -57,12 +57,17 @@ module Faults
         return 1;
     }
 
+    /* a descriptor is closed even where close says that it failed */
     #define FAIL_BY(name, minus_one) \\
     long name(EVERY_CALL) { \\
         static long (*real)(EVERY_CALL); \\
         int before = errno; \\
         if (real == 0) real = (long (*)(EVERY_CALL))dlsym(RTLD_NEXT, #name); \\
-        if (fails(#name, a, __builtin_return_address(0))) { errno = wanted_error; return minus_one; } \\
+        if (fails(#name, a, __builtin_return_address(0))) { \\
+            if (strcmp(#name, "close") == 0) real(a, b, c, d, e, f, g); \\
+            errno = wanted_error; \\
+            return minus_one; \\
+        } \\
         errno = before; \\
         return real(a, b, c, d, e, f, g); \\
     }
@@ -102,28 +107,46 @@ module Faults
        Process.getrlimit(:CORE).last.zero?, Process.getpgrp == $$].all? || "open"
     end
 
-    # How a run ends in which the nth such call fails.
-    def failing(call, nth, error, child, **options)
-      name, number = call
-      start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      outcome = begin
-        SET.call(@keep = Fiddle::Pointer[name], number || -1, error, nth, child)
-        AgentJail.run(timeout: 20, **options, &WALLS)
-      rescue Exception => e
-        "#{e.class}: #{e.message}"
-      ensure
-        hits = HITS.call
-        SET.call(nil, -1, 0, 0, 0)
-      end
-      [outcome, hits, Process.clock_gettime(Process::CLOCK_MONOTONIC) - start]
-    end
-
-    def descriptors = Dir.children("/proc/self/fd").size
-
     # Children that are still there a moment later.
     def left
       200.times { children.empty? ? break : sleep(0.01) }
       children.size
+    end
+
+    def descriptors = Dir.children("/proc/self/fd").size
+
+    # What a run ends in when the nth such call of the parent, or of the child, fails: [true or an error's class and
+    # words, how often it failed, descriptors and children left, what the next run ends in].
+    def failing(name, number, nth, error, child)
+      before = descriptors
+      outcome = begin
+        SET.call(Fiddle::Pointer[name], number, error, nth, child)
+        AgentJail.run(timeout: 10, &WALLS)
+      rescue Exception => e
+        [e.class.name, e.message]
+      end
+      hits = HITS.call
+      SET.call(nil, -1, 0, 0, 0)
+      [outcome, hits, descriptors - before, left, AgentJail.run(timeout: 10, &WALLS)]
+    end
+
+    # The same in a process of its own, which is ended when it hangs: then the answer is "hang".
+    def apart(*arguments)
+      reader, writer = IO.pipe
+      pid = fork do
+        $stderr.reopen(File::NULL, "w")
+        writer.puts(failing(*arguments).to_json)
+        writer.flush
+        exit!
+      end
+      writer.close
+      reader.wait_readable(20) ? JSON.parse(reader.read) : ["hang", 1]
+    rescue JSON::ParserError
+      ["died", 1]
+    ensure
+      Process.kill(:KILL, pid)
+      Process.wait(pid)
+      reader.close
     end
   RUBY
 
