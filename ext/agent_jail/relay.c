@@ -34,10 +34,18 @@ const char *relay_open(struct relay *relay, int fd)
         return NULL;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return "pipe2";
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
+        int error = errno;
+
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        errno = error;
+        return "fcntl(O_NONBLOCK)";
+    }
     relay->from = ends[0];
     relay->child = ends[1];
     relay->socket = S_ISSOCK(status.st_mode);
-    return fcntl(relay->from, F_SETFL, O_NONBLOCK) == 0 ? NULL : "fcntl(O_NONBLOCK)";
+    return NULL;
 }
 
 bool relay_is_same(int fd, int other)
@@ -128,8 +136,8 @@ int relay_awaits(const struct relay *relay, short *events)
 
 void relay_close(struct relay *relay)
 {
-    pump(relay, LAST_PATIENCE);
     relay_forked(relay);
+    pump(relay, LAST_PATIENCE);
     if (relay->from >= 0)
         (void)close(relay->from);
     relay->from = -1;
