@@ -27,7 +27,7 @@ REQUESTS = [
   Request.new("text", 8, {}, 200_000, -> { "x" * 200_000 }),
   Request.new("private directory", 3, { tmpdir: true }, 4, -> { File.write(File.join(Dir.tmpdir, "x"), "text") }),
   Request.new("program", 2, { processes: true }, 3, -> { `echo hi`.bytesize }),
-  Request.new("daemon", 2, { processes: true }, 1, -> { (fork { sleep }) && 1 }),
+  Request.new("daemon", 2, { processes: true }, 1, -> { fork { sleep } && 1 }),
   Request.new("exception", 8, {}, AgentJail::SandboxError, -> { raise ArgumentError, "no" }),
   Request.new("refused file", 4, {}, AgentJail::FilesystemError, -> { File.read("/etc/passwd") }),
   Request.new("refused network", 2, {}, AgentJail::NetworkError, -> { require("socket") && UDPSocket.new }),
@@ -37,7 +37,7 @@ REQUESTS = [
   Request.new("memory", 2, { memory_mb: 32 }, AgentJail::MemoryError, -> { "x" * (200 << 20) }),
   Request.new("exit", 3, {}, AgentJail::CrashError, -> { exit!(3) }),
   Request.new("suicide", 2, {}, AgentJail::CrashError, -> { Process.kill(:KILL, Process.pid) && sleep }),
-  Request.new("code", 2, {}, AgentJail::ResultError, -> { proc { nil } }),
+  Request.new("code", 2, {}, AgentJail::ResultError, -> { proc {} }),
   Request.new("too much", 1, { max_result_mb: 0.1 }, AgentJail::ResultError, -> { "x" * 200_000 })
 ].freeze
 DECK = REQUESTS.flat_map { |request| [request] * request.weight }.freeze
@@ -108,7 +108,7 @@ warm_up = [minutes * 60 / 6, 30].min
 times = []
 wrong = Hash.new(0)
 late = 0
-first = nil
+nil
 pool.keep_busy(warm_up) { nil }
 before = has
 first = memory

@@ -138,7 +138,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
 
   # ---- memory ----
   row["a big String", :MemoryError, memory_words, small] { "x" * (200 << 20) }
-  row["many objects", :MemoryError, memory_words, small] { [].then { |all| loop { all << Object.new << "x" * 30 } } }
+  row["many objects", :MemoryError, memory_words, small] { [].then { |all| loop { all << Object.new << ("x" * 30) } } }
   row["an Array that doubles", :MemoryError, memory_words, small] { [1].then { |all| loop { all.concat(all) } } }
   row["a thread that wants memory", :MemoryError, memory_words, small] do
     Thread.new do
@@ -171,7 +171,11 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   # ---- an end by its own hand ----
   %w[SEGV ABRT KILL TERM BUS FPE ILL].each do |name|
     row["SIG#{name} by its own hand", :CrashError, killed[name], signal: name, exit_status: nil,
-        original_class: "SignalException", original_message: "SIG#{name}"] { Process.kill(name, Process.pid) && sleep }
+                                                                 original_class: "SignalException", original_message: "SIG#{name}"] do
+      Process.kill(
+        name, Process.pid
+      ) && sleep
+    end
   end
   row["abort of C", :CrashError, killed["ABRT"], signal: "ABRT", report: nil] { Causes.call("abort", [], :VOID) }
   row["a null pointer", :CrashError, killed["SEGV"], signal: "SEGV", report: /\[BUG\] Segmentation fault/] do
@@ -192,7 +196,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   row["a part of a frame, and death", :CrashError, killed["KILL"], signal: "KILL"] do
     Causes.scatter(Causes.frame(1, "x", 100)) || Process.kill(:KILL, Process.pid)
   end
-  row["a class name that exits", :CrashError, left[5], exit_status: 5] { raise Causes::Odd.named { exit!(5) } }
+  row["a class name that exits", :CrashError, left[5], exit_status: 5] { raise(Causes::Odd.named { exit!(5) }) }
   row["a dump that exits", :CrashError, left[6], exit_status: 6] do
     Class.new { def marshal_dump = exit!(6) }.new.then { |value| Causes.const_set(:Leaver, value.class) && value }
   end
@@ -224,8 +228,12 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   row["a frame of another magic", :ResultError, refused] { Causes.scatter(Causes.frame(1, "\4\b0", magic: 7)) || sleep }
   row["a frame of no kind", :ResultError, refused] { Causes.scatter(Causes.frame(9, "\4\b0")) || sleep }
   row["a frame longer than the cap", :ResultError, refused] { Causes.scatter(Causes.frame(1, "", 2**50)) || sleep }
-  row["a frame of a body that is no dump", :ResultError, refused] { Causes.scatter(Causes.frame(1, "\xFF" * 50)) || sleep }
-  row["a frame of a report that is none", :ResultError, refused] { Causes.scatter(Causes.frame(2, "\xFF" * 50)) || sleep }
+  row["a frame of a body that is no dump", :ResultError, refused] do
+    Causes.scatter(Causes.frame(1, "\xFF" * 50)) || sleep
+  end
+  row["a frame of a report that is none", :ResultError, refused] do
+    Causes.scatter(Causes.frame(2, "\xFF" * 50)) || sleep
+  end
 
   # ---- exceptions ----
   told = ->(class_name, message) { { original_class: class_name, original_message: message } }
@@ -243,8 +251,12 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   row["an exception of an anonymous class", :SandboxError, /\A#<Class:0x\h+>: a\z/,
       **told[/\A#<Class:0x\h+>\z/, "a"]] { raise Class.new(StandardError), "a" }
   row["a chain of causes of which none can be dumped", :SandboxError, /\A#<Class:0x\h+>: outer\z/,
-      **told[/\A#<Class/, "outer"], original_backtrace: ->(lines) { lines.grep(/causes_spec.rb:\d+:in [`'].*chain'/).any? }] { Causes.chain }
-  row["a message of 30 MB", :SandboxError, /\AIOError: x{1000}/, **told["IOError", /\Ax+\z/]] { raise IOError, "x" * 30_000_000 }
+      **told[/\A#<Class/, "outer"], original_backtrace: lambda { |lines|
+        lines.grep(/causes_spec.rb:\d+:in [`'].*chain'/).any?
+      }] { Causes.chain }
+  row["a message of 30 MB", :SandboxError, /\AIOError: x{1000}/, **told["IOError", /\Ax+\z/]] do
+    raise IOError, "x" * 30_000_000
+  end
   row["a message in bytes", :SandboxError, /\AIOError: \\xFF\u0000\\xFE\z/, **told["IOError", "\xFF\0\xFE".b]] do
     raise IOError, "\xFF\0\xFE".b
   end
@@ -271,7 +283,13 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
     raise Causes::Odd.error(message: -> { 5 })
   end
   row["a message whose methods lie", :SandboxError, /: hi\z/, **told[/#<Class/, "hi"]] do
-    liar = Class.new(String) { def bytesize = -5 and def byteslice(*) = nil and def b = 7 and def to_s = nil }
+    liar = Class.new(String) do
+      def bytesize
+        -5
+      end and def byteslice(*)
+                nil
+              end and def b = 7 and def to_s = nil
+    end
     raise Causes::Odd.error(message: -> { liar.new("hi") })
   end
   row["a class name that raises", :SandboxError, /: x\z/, **told[String, "x"]] { raise Causes::Odd.named { raise "no" }, "x" }
@@ -280,14 +298,16 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   row["a class that is asked in vain", :SandboxError, /: x\z/, **told[String, "x"]] do
     raise Causes::Odd.error(class: -> { raise "no" }), "x"
   end
-  row["a backtrace that raises", :SandboxError, /: x\z/, original_message: "x", original_backtrace: ->(lines) { lines.nil? || lines == [] }] do
+  row["a backtrace that raises", :SandboxError, /: x\z/, original_message: "x", original_backtrace: lambda { |lines|
+    lines.nil? || lines == []
+  }] do
     raise Causes::Odd.error(backtrace: -> { raise "no" }), "x"
   end
   row["a backtrace that is none", :SandboxError, /: x\z/, original_message: "x"] do
     raise Causes::Odd.error(backtrace: -> { 5 }), "x"
   end
   row["a backtrace of odd things", :SandboxError, /: x\z/, original_message: "x",
-      original_backtrace: ["1", "", "\\xFF"]] { raise Causes::Odd.error(backtrace: -> { [1, nil, "\xFF"] }), "x" }
+                                                           original_backtrace: ["1", "", "\\xFF"]] { raise Causes::Odd.error(backtrace: -> { [1, nil, "\xFF"] }), "x" }
   row["a backtrace of a gigabyte", :SandboxError, /: x\z/, original_message: "x"] do
     raise Causes::Odd.error(backtrace: -> { ["x" * 100_000] * 10_000 }), "x"
   end
@@ -318,7 +338,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   end
 
   # The kernel's own word for what the table says of the ends that a block gives itself.
-  (raised.values.select { |cause| cause.facts[:signal] || cause.facts[:exit_status] }).each do |cause|
+  raised.values.select { |cause| cause.facts[:signal] || cause.facts[:exit_status] }.each do |cause|
     next if cause.what.match?(/pipe|frame|class name|dump/) # there is none of these without a jail
 
     it "of #{cause.what} is what the kernel says of a plain fork" do
@@ -339,8 +359,12 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   # The same limits, and less of the same acts.
   {
     "time" => [wall, -> { sleep(0.05) && :done }],
-    "CPU time" => [cpu, -> { (7**10_000).digits && trap(:XCPU, "IGNORE") && "aaa".match?(/\A(?:(a|aa)\1?)+\z/) && :done }],
-    "memory" => [small, -> { ("x" * (8 << 20)) && Causes.call("malloc", %i[SIZE_T], :VOIDP, 8 << 20).null? || :done }],
+    "CPU time" => [cpu, lambda {
+      (7**10_000).digits && trap(:XCPU, "IGNORE") && "aaa".match?(/\A(?:(a|aa)\1?)+\z/) && :done
+    }],
+    "memory" => [small, lambda {
+      (("x" * (8 << 20)) && Causes.call("malloc", %i[SIZE_T], :VOIDP, 8 << 20).null?) || :done
+    }],
     "size" => [{ max_result_mb: 1 }, -> { ("x" * (1 << 19)) && :done }],
     "depth" => [{}, -> { Causes.nested(300).flatten && :done }],
     "a whole frame" => [{}, -> { Causes.scatter(Causes.frame(1, Marshal.dump(:done))) || sleep }],
@@ -358,7 +382,8 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
     operator.join
 
     expect(error).to be_an_instance_of(AgentJail::CrashError)
-      .and have_attributes(signal: "KILL", message: /by its own hand, by the kernel for want of memory, or by somebody else/)
+      .and have_attributes(signal: "KILL",
+                           message: /by its own hand, by the kernel for want of memory, or by somebody else/)
   ensure
     [reader, writer].each(&:close)
   end
@@ -407,7 +432,8 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
     it "is not to be believed, but is text: bytes of the block's choice come escaped" do
       error = jailed(timeout: 30) { Causes.last_words("[BUG] \xFF\u0007\n") && exit!(1) }
 
-      expect(error).to be_an_instance_of(AgentJail::CrashError).and have_attributes(exit_status: 1, report: /\[BUG\] \\xFF/)
+      expect(error).to be_an_instance_of(AgentJail::CrashError).and have_attributes(exit_status: 1,
+                                                                                    report: /\[BUG\] \\xFF/)
       expect(error.report).to be_valid_encoding
     end
 

@@ -58,7 +58,12 @@ RSpec.describe AgentJail, "where the kernel refuses what the jail needs", if: Ag
     next unless Faults.library && numbers.any?
 
     calls = cases.map do |_, in_child, name, nth, error|
-      numbers.key?(name.to_sym) ? ["syscall", numbers[name.to_sym], nth, error, in_child] : [name, -1, nth, error, in_child]
+      if numbers.key?(name.to_sym)
+        ["syscall", numbers[name.to_sym], nth, error,
+         in_child]
+      else
+        [name, -1, nth, error, in_child]
+      end
     end
     program = Faults::PRELUDE + <<~RUBY
       AgentJail.run(&WALLS)
@@ -89,7 +94,14 @@ RSpec.describe AgentJail, "where the kernel refuses what the jail needs", if: Ag
 
       case expected
       when :goes_on then expect(outcome).to be(all_well)
-      when :fails then expect(outcome).to match(["AgentJail::SetupError", /#{name == "realloc" ? "malloc" : name.sub("getr", "setr").sub("capset", "cap")}/])
+      when :fails then expect(outcome).to match(["AgentJail::SetupError",
+                                                 /#{if name == "realloc"
+                                                      "malloc"
+                                                    else
+                                                      name.sub("getr", "setr").sub(
+                                                        "capset", "cap"
+                                                      )
+                                                    end}/])
       else expect(outcome).to be(all_well).or match([/\A(AgentJail::SetupError|Errno::\w+)\z/, /#{name}/])
       end
       expect(left).to eq([0, 0, all_well])
@@ -152,7 +164,7 @@ RSpec.describe AgentJail, "where the kernel refuses what the jail needs", if: Ag
   end
 
   it "says Cannot allocate memory for want of address space in the parent, or works, and the parent goes on" do
-    ruby = fresh_ruby(<<~'RUBY')
+    ruby = fresh_ruby(<<~RUBY)
       AgentJail.run(timeout: 20) { 1 }
       size = File.read("/proc/self/statm").to_i * 4096
       told = [0, 1, 4, 64, 1024].map do |more|

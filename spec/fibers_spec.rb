@@ -27,7 +27,9 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
   it "runs blocks of every kind, one after the other" do
     outcomes = reactor do
       [-> { 1 }, -> { "x" * 1_000_000 }, -> { raise IOError, "no" }, -> { exit!(3) }, -> { proc {} },
-       -> { Process.kill(:KILL, Process.pid) && sleep }, -> { File.read("/etc/passwd") }].map { |act| jailed(timeout: 60, &act) }
+       -> { Process.kill(:KILL, Process.pid) && sleep }, lambda {
+                                                           File.read("/etc/passwd")
+                                                         }].map { |act| jailed(timeout: 60, &act) }
     end
 
     expect(outcomes).to match([1, "x" * 1_000_000, an_instance_of(AgentJail::SandboxError), an_instance_of(AgentJail::CrashError),
@@ -69,7 +71,13 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
 
   it "goes on with a value though the pipe is quicker than the reactor, and with a big one" do
     values = reactor do |task|
-      Array.new(20) { |i| task.async { described_class.run(timeout: 60) { i.to_s * 300_000 } } }.map { |run| run.wait.size }
+      Array.new(20) do |i|
+        task.async do
+          described_class.run(timeout: 60) do
+            i.to_s * 300_000
+          end
+        end
+      end.map { |run| run.wait.size }
     end
 
     expect(values).to eq(Array.new(20) { |i| i.to_s.size * 300_000 })
@@ -79,7 +87,11 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
     outcomes = reactor do |task|
       Array.new(12) do |i|
         task.async do
-          jailed(timeout: i % 4 == 1 ? 0.1 : 60) { [-> { i }, -> { sleep }, -> { raise IOError }, -> { exit!(i) }][i % 4].call }
+          jailed(timeout: i % 4 == 1 ? 0.1 : 60) do
+            [-> { i }, -> { sleep }, -> { raise IOError }, lambda {
+              exit!(i)
+            }][i % 4].call
+          end
         end
       end.map(&:wait)
     end
@@ -102,7 +114,11 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
   # The process of a block which sleeps, told by it; yields the task that runs it.
   def sleeping(task, **options)
     reader, writer = IO.pipe
-    run = task.async { described_class.run(timeout: 60, inherit: writer, **options) { writer.syswrite([Process.pid].pack("L")) && sleep } }
+    run = task.async do
+      described_class.run(timeout: 60, inherit: writer, **options) do
+        writer.syswrite([Process.pid].pack("L")) && sleep
+      end
+    end
     pid = reader.read(4).unpack1("L")
     raise "it does not run" unless running?(pid)
 
@@ -167,7 +183,11 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
           own = IO.pipe
           Thread.new { sleep(0.02) && own.last.write("x") && own.last.close }
           sleep 0.01
-          [own.first.read, `echo y`, Queue.new.tap { |queue| Thread.new { queue << 1 } }.pop, Fiber.current_scheduler.inspect,
+          [own.first.read, `echo y`, Queue.new.tap do |queue|
+            Thread.new do
+              queue << 1
+            end
+          end.pop, Fiber.current_scheduler.inspect,
            Fiber.new(blocking: false) { Fiber.current.blocking? }.resume]
         end
         sleep 0.02
@@ -177,7 +197,8 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
         [inside, reading.wait, ticks.positive?]
       end
 
-      expect(value).to match([["x", "y\n", 1, "nil", false], "z", true]).or match([["x", "y\n", 1, "nil", true], "z", true])
+      expect(value).to match([["x", "y\n", 1, "nil", false], "z",
+                              true]).or match([["x", "y\n", 1, "nil", true], "z", true])
     end
 
     # The child's end of life must not take what the parent watches out of the epoll that both have.
@@ -206,6 +227,14 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
   end
 
   it "may be called with Async inside, which has a reactor of its own" do
-    expect(jailed(timeout: 60) { Sync { |task| Array.new(3) { |i| task.async { sleep(0.01) && i } }.map(&:wait) } }).to eq([0, 1, 2])
+    expect(jailed(timeout: 60) do
+      Sync do |task|
+        Array.new(3) do |i|
+          task.async do
+            sleep(0.01) && i
+          end
+        end.map(&:wait)
+      end
+    end).to eq([0, 1, 2])
   end
 end

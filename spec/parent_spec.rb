@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "English"
 require "timeout"
 
 # The process that calls. Whatever a block does, and whatever befalls the call, it has afterwards what it had before.
@@ -150,7 +151,11 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
       pids = []
       reader, writer = IO.pipe
       outcomes = [1, 0.3].map do |time|
-        Timeout.timeout(time) { described_class.run(timeout: 60, inherit: writer) { writer.syswrite([$$].pack("L")) && sleep } } # rubocop:disable Style/SpecialGlobalVars
+        Timeout.timeout(time) do
+          described_class.run(timeout: 60, inherit: writer) do
+            writer.syswrite([$PROCESS_ID].pack("L")) && sleep
+          end
+        end
       rescue Timeout::Error => e
         pids << reader.read(4).unpack1("L")
         [e.class, survivors(pids, patience: 0)]
@@ -307,8 +312,8 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
     end
 
     {
-      "the child is" => 'writer.syswrite("#{$$}\n")',
-      "the child and what it started are" => 'writer.syswrite("#{fork { sleep }} #{$$}\n")'
+      "the child is" => %{writer.syswrite("#{$PROCESS_ID}\n")},
+      "the child and what it started are" => %{writer.syswrite("#{fork { sleep }} #{$PROCESS_ID}\n")}
     }.each do |what, block|
       it "and it is SIGKILL, #{what} gone within 0.2 s of what killing by hand takes" do
         jail, plain = %w[jail fork].map { |how| gone_after_kill(how, block) }
@@ -320,7 +325,7 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
 
   describe "is left alone" do
     it "in its handlers, environment, working directory, standard input and $?" do
-      ruby = fresh_ruby(<<~'RUBY', stdin: "one\ntwo\nthree\n")
+      ruby = fresh_ruby(<<~RUBY, stdin: "one\ntwo\nthree\n")
         names = Signal.list.keys - %w[EXIT KILL STOP SEGV BUS ILL FPE VTALRM]
         handler = proc {}
         names.each { |name| trap(name, handler) rescue nil }
@@ -354,7 +359,9 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
     end
 
     it "in $? whatever becomes of the block, in the thread and in others" do
-      ends = [-> { 1 }, -> { raise "x" }, -> { exit!(3) }, -> { Process.kill(:KILL, Process.pid) && sleep }, -> { sleep }]
+      ends = [-> { 1 }, -> { raise "x" }, -> { exit!(3) }, -> { Process.kill(:KILL, Process.pid) && sleep }, lambda {
+        sleep
+      }]
       seen = Array.new(3) do |status|
         Thread.new do
           Process.wait(fork { exit!(status) })
@@ -373,7 +380,8 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
       "from a finaliser at exit" =>
         ["ObjectSpace.define_finalizer(+'', proc { p AgentJail.run(timeout: 60) { 5 } }); exit(0)", "5\n"],
       "inside a trap handler" =>
-        ["trap('USR1') { p AgentJail.run(timeout: 60) { 5 } }; Process.kill(:USR1, $$); sleep 0.5; puts 'on'", "5\non\n"],
+        ["trap('USR1') { p AgentJail.run(timeout: 60) { 5 } }; Process.kill(:USR1, $$); sleep 0.5; puts 'on'",
+         "5\non\n"],
       "inside a trap handler, where it fails" =>
         ["trap('USR1') { (AgentJail.run(timeout: 60) { raise 'x' }) rescue p $!.class }; Process.kill(:USR1, $$); sleep 0.5",
          "AgentJail::SandboxError\n"],
@@ -382,11 +390,17 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
         ["e = Enumerator.new { |y| 3.times { |i| y << AgentJail.run(timeout: 60) { i } } }; p e.next, e.next, e.take(3)",
          "0\n1\n[0, 1, 2]\n"],
       "in an Enumerator, whose rest is dropped" =>
-        ["e = Enumerator.new { |y| loop { y << AgentJail.run(timeout: 60) { 5 } } }; p e.next; e = nil; GC.start; p 1", "5\n1\n"],
-      "from Thread.new at a priority" => ["t = Thread.new { AgentJail.run(timeout: 60) { 5 } }; t.priority = -3; p t.value", "5\n"],
+        ["e = Enumerator.new { |y| loop { y << AgentJail.run(timeout: 60) { 5 } } }; p e.next; e = nil; GC.start; p 1",
+         "5\n1\n"],
+      "from Thread.new at a priority" => [
+        "t = Thread.new { AgentJail.run(timeout: 60) { 5 } }; t.priority = -3; p t.value", "5\n"
+      ],
       "in a forked child, and in its child" =>
-        ["Process.wait(fork { p AgentJail.run(timeout: 60) { 5 }; Process.wait(fork { p AgentJail.run(timeout: 60) { 6 } }) })", "5\n6\n"],
-      "with a mutex locked" => ["m = Mutex.new; p m.synchronize { AgentJail.run(timeout: 60) { m.locked? } }", "true\n"],
+        [
+          "Process.wait(fork { p AgentJail.run(timeout: 60) { 5 }; Process.wait(fork { p AgentJail.run(timeout: 60) { 6 } }) })", "5\n6\n"
+        ],
+      "with a mutex locked" => ["m = Mutex.new; p m.synchronize { AgentJail.run(timeout: 60) { m.locked? } }",
+                                "true\n"],
       "under Thread.handle_interrupt" =>
         ["p Thread.handle_interrupt(Object => :never) { AgentJail.run(timeout: 60) { 5 } }", "5\n"],
       "with the descriptors of standard input, output and error closed" =>
@@ -394,7 +408,9 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
          "99999\n"],
       "with $SAFE things frozen: ENV, ARGV and the main object" =>
         ["ARGV.freeze; self.freeze; p AgentJail.run(timeout: 60) { 5 }", "5\n"],
-      "with a trace on" => ["TracePoint.new(:call, :c_call, :raise) { |t| t.path }.enable; p AgentJail.run(timeout: 60) { 5 }", "5\n"],
+      "with a trace on" => [
+        "TracePoint.new(:call, :c_call, :raise) { |t| t.path }.enable; p AgentJail.run(timeout: 60) { 5 }", "5\n"
+      ],
       "with GC switched off" => ["GC.disable; p AgentJail.run(timeout: 60) { GC.start; 5 }", "5\n"]
     }.each do |where, (code, told)|
       it where do
@@ -461,7 +477,7 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
 
   describe "that is confined itself" do
     # In this process, before a run. Landlock with nothing granted but reading; a filter that lets everything pass.
-    confined = <<~'RUBY'
+    confined = <<~RUBY
       require "fiddle"
       def kernel(number, *arguments)
         words = arguments.map { |argument| argument.is_a?(String) ? Fiddle::Pointer[argument].to_i : argument }
@@ -513,7 +529,9 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
         end
       RUBY
 
-      expect(ruby).to have_attributes(stdout: /the block did not run: landlock_restrict_self: Argument list too long\n\z/, stderr: "")
+      expect(ruby).to have_attributes(
+        stdout: /the block did not run: landlock_restrict_self: Argument list too long\n\z/, stderr: ""
+      )
     end
   end
 end

@@ -3,7 +3,7 @@
 # Whoever else in the process waits for children: a handler that reaps, a thread that waits for any, a supervisor.
 RSpec.describe AgentJail, "where somebody else reaps children", if: AgentJail::Platform.linux? do
   # In a Ruby of its own: runs of every kind of end, in threads, while `setup` goes on. What they ended in, counted.
-  program = <<~'RUBY'
+  program = <<~RUBY
     RUNS = Integer(ARGV[0])
     %<setup>s
     ENDS = [-> { 1 }, -> { "x" * 100_000 }, -> { raise IOError, "no" }, -> { exit!(3) },

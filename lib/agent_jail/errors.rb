@@ -61,8 +61,8 @@ module AgentJail
     end
   end
 
-  # A path that neither +fs_allow+ nor +fs_read_allow+ grants, or does not grant for that; a file's mode, owner or times;
-  # any other EACCES or EPERM that Ruby raises.
+  # A path that neither +fs_allow+ nor +fs_read_allow+ grants, or not for that; a file's mode, owner or times; any other
+  # EACCES or EPERM that Ruby raises.
   class FilesystemError < DeniedError; end
 
   # A socket, without <tt>network: true</tt>.

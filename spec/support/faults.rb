@@ -1,5 +1,9 @@
 # frozen_string_literal: true
 
+require "fileutils"
+require "json"
+require "tmpdir"
+
 # Makes the calls of the extension fail, one at a time, without the kernel's help: a library loaded before libc, built
 # by the compiler that built the extension. It lets every call through but the one that it was told to fail.
 module Faults
@@ -12,7 +16,7 @@ module Faults
                  clock_getcpuclockid].freeze
 
   # Integers and pointers go into functions and come back in registers, whatever their types are.
-  SOURCE = <<~C
+  SOURCE = <<~C.freeze
     #define _GNU_SOURCE
     #include <dlfcn.h>
     #include <errno.h>
@@ -164,7 +168,8 @@ module Faults
       at_exit { FileUtils.rm_rf(directory) if Process.pid == owner }
       source, library = %w[faults.c faults.so].map { |name| File.join(directory, name) }
       File.write(source, SOURCE)
-      command = [*RbConfig::CONFIG["CC"].split, "-shared", "-fPIC", "-O1", "-w", "-fno-builtin", "-o", library, source, "-ldl"]
+      command = [*RbConfig::CONFIG["CC"].split, "-shared", "-fPIC", "-O1", "-w", "-fno-builtin", "-o", library, source,
+                 "-ldl"]
       system(*command, out: File::NULL, err: File::NULL) && library
     end
   end
