@@ -312,8 +312,8 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
     end
 
     {
-      "the child is" => %{writer.syswrite("#{$PROCESS_ID}\n")},
-      "the child and what it started are" => %{writer.syswrite("#{fork { sleep }} #{$PROCESS_ID}\n")}
+      "the child is" => "writer.syswrite(\"\#{$$}\\n\")",
+      "the child and what it started are" => "writer.syswrite(\"\#{fork { sleep }} \#{$$}\\n\")"
     }.each do |what, block|
       it "and it is SIGKILL, #{what} gone within 0.2 s of what killing by hand takes" do
         jail, plain = %w[jail fork].map { |how| gone_after_kill(how, block) }
