@@ -87,9 +87,9 @@ static VALUE clean_up(VALUE argument)
 {
     struct run *run = (struct run *)argument;
 
+    /* the child never comes here; should it, it must not go on in the caller's code */
     if (getpid() != run->jail.parent && run->jail.parent != 0)
-        _exit(
-            1); /* the child never comes here; should it, it must not go on in the caller's code */
+        _exit(1);
     run_end_child(run);
     relay_close(&run->jail.relays[0]);
     relay_close(&run->jail.relays[1]);
@@ -143,11 +143,19 @@ static VALUE native_run(VALUE self, VALUE options, VALUE system_grants)
 /* call-seq: Native.refusal(bytes, permits, encodings) -> nil or a String that says why the gate refuses the bytes */
 static VALUE native_refusal(VALUE self, VALUE bytes, VALUE permits, VALUE encodings)
 {
+    const char **names;
+    VALUE holder, why;
+
     (void)self;
     Check_Type(bytes, T_STRING);
     Check_Type(permits, T_ARRAY);
     Check_Type(encodings, T_ARRAY);
-    return value_refusal(bytes, permits, encodings);
+    names = rb_alloc_tmp_buffer2(&holder, RARRAY_LEN(encodings) + 1, sizeof(*names));
+    value_read_names(encodings, names);
+    why = value_refusal(bytes, permits, names, (size_t)RARRAY_LEN(encodings));
+    rb_free_tmp_buffer(&holder);
+    RB_GC_GUARD(encodings);
+    return why;
 }
 
 /* call-seq: Native.landlock_abi -> Integer, 0 when the kernel has none */
@@ -273,13 +281,17 @@ static VALUE constant(VALUE module, const char *name)
 static void look_up_constants(VALUE mAgentJail)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    VALUE encodings;
 
     run_constants.processors = processors < 1 ? 1 : (int)processors;
     run_constants.own_stdout = constant(rb_cObject, "STDOUT");
     run_constants.own_stderr = constant(rb_cObject, "STDERR");
     run_constants.report = constant(mAgentJail, "Report");
     run_constants.setup_error = constant(mAgentJail, "SetupError");
-    run_constants.encodings = constant(run_constants.report, "ENCODINGS");
+    encodings = constant(run_constants.report, "ENCODINGS");
+    run_constants.encoding_count = (size_t)RARRAY_LEN(encodings);
+    run_constants.encodings = ALLOC_N(const char *, run_constants.encoding_count);
+    value_read_names(encodings, run_constants.encodings);
 }
 
 RUBY_FUNC_EXPORTED void Init_agent_jail_ext(void);

@@ -51,7 +51,7 @@ static const char *leave_watch(struct jail *jail)
     return jail->watched ? process_watch(jail->parent) : NULL;
 }
 
-/* Without /proc nothing tells what is shared; Platform.enforcement says so. */
+/* Without /proc nothing tells what is shared. */
 static const char *privatise_mappings(struct jail *jail)
 {
     const char *failed = mappings_privatise();

@@ -24,14 +24,7 @@ static size_t filled;
 
 static void pass(const char *bytes, size_t size)
 {
-    while (size > 0) {
-        ssize_t written = write(STDERR_FILENO, bytes, size);
-
-        if (written <= 0)
-            return; /* there is nobody left to tell */
-        bytes += written;
-        size -= (size_t)written;
-    }
+    (void)frame_write(STDERR_FILENO, bytes, size); /* where it cannot be, there is nobody to tell */
 }
 
 void crash_flush(void)

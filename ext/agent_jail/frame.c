@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-static bool send_all(int fd, const void *bytes, size_t length)
+bool frame_write(int fd, const void *bytes, size_t length)
 {
     const char *at = bytes;
 
@@ -27,5 +27,5 @@ bool frame_send(int fd, enum frame_kind kind, const void *body, size_t length)
 {
     struct frame_header header = {.magic = FRAME_MAGIC, .kind = kind, .length = length};
 
-    return send_all(fd, &header, sizeof(header)) && send_all(fd, body, length);
+    return frame_write(fd, &header, sizeof(header)) && frame_write(fd, body, length);
 }

@@ -1,8 +1,8 @@
 /*
  * jail.h - what the parts of the extension offer each other, a section per file.
  *
- * Only agent_jail_ext.c knows Ruby. Everything declared here is plain C, takes plain values that somebody has
- * validated, and can be tested without Ruby.
+ * Everything declared here is plain C, takes plain values that somebody has validated, and can be tested without Ruby.
+ * The files that know Ruby share run.h.
  *
  * How failure is told: a function that returns `const char *` returns NULL when it succeeded, else the name of the
  * call that failed, with errno set. These failures mean "the jail broke", never "the jailed code broke".
@@ -281,6 +281,8 @@ struct frame_header {
     uint64_t length; /* of the body, in bytes */
 };
 
+/* child: writes all of the bytes, or returns false with errno set. */
+bool frame_write(int fd, const void *bytes, size_t length);
 /* child: sends a frame whole, or returns false with errno set. */
 bool frame_send(int fd, enum frame_kind kind, const void *body, size_t length);
 

@@ -42,10 +42,9 @@ bool report_release(int report)
 
 void report_await_release(int report)
 {
+    /* the parent ends the child when it cannot, and the child ends with the parent */
     while (fcntl(report, F_GETSIG) == 0)
-        (void)poll(
-            NULL, 0,
-            1); /* the parent ends the child when it cannot, and the child ends with the parent */
+        (void)poll(NULL, 0, 1);
 }
 
 static void copy_words(char *to, size_t size, const char *from)

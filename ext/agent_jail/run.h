@@ -14,7 +14,6 @@
 /* Why rb_protect came back, as Ruby numbers it. */
 enum run_state {
     RUN_STATE_RAISE = 6,
-    RUN_STATE_THROW = 7,
     RUN_STATE_FATAL = 8,
 };
 
@@ -45,9 +44,10 @@ extern struct run_constants {
     bool jailed;                  /* this process is a jailed child */
     int processors;               /* of this machine */
     VALUE own_stdout, own_stderr; /* STDOUT and STDERR, whatever $stdout and $stderr are */
-    VALUE encodings;              /* names of those that are built in */
-    VALUE setup_error;            /* AgentJail::SetupError */
-    VALUE report;                 /* AgentJail::Report, which puts exceptions into strings */
+    const char **encodings;       /* names of those that are built in */
+    size_t encoding_count;
+    VALUE setup_error; /* AgentJail::SetupError */
+    VALUE report;      /* AgentJail::Report, which puts exceptions into strings */
 } run_constants;
 
 /* Raises a SetupError of errno, naming the call and what it was about: nothing has been forked. */
@@ -80,7 +80,10 @@ VALUE run_supervise(struct run *run);
 /* child: the dump of the simplest values, or nil for all else. */
 VALUE value_dump_simple(VALUE value);
 /* nil when the gate accepts the bytes, else why not, as a String. */
-VALUE value_refusal(VALUE bytes, VALUE permits, VALUE encodings);
+VALUE value_refusal(VALUE bytes, VALUE permits, const char *const *encodings,
+                    size_t encoding_count);
+/* Points `read` to the names in an Array, which must outlive it. */
+void value_read_names(VALUE names, const char **read);
 /* parent: [:value, value] of run->body, or the outcome that says why there is none. */
 VALUE value_take(struct run *run);
 

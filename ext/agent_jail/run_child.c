@@ -149,9 +149,12 @@ static VALUE stop_other_threads(VALUE unused)
     return Qnil;
 }
 
+/* With the NUL that ends a string in C. */
 static VALUE words_of(VALUE exception)
 {
-    return rb_sprintf("%" PRIsVALUE ": %" PRIsVALUE, rb_obj_class(exception), exception);
+    VALUE words = rb_sprintf("%" PRIsVALUE ": %" PRIsVALUE, rb_obj_class(exception), exception);
+
+    return rb_str_cat(words, "", 1);
 }
 
 /* What Ruby raised while the jail was being set up, told to the parent. */
@@ -163,34 +166,33 @@ __attribute__((noreturn)) static void fail_raised(struct run *run, const char *s
 
     if (NIL_P(exception) || failed != 0)
         report_fail(run->report, step, 0, "an exception that cannot be described");
-    rb_str_cat(words, "", 1);
     report_fail(run->report, step, 0, RSTRING_PTR(words));
+}
+
+/* Ends the child, with the call that failed for a reason, unless there is none. */
+static void insist(const struct run *run, const char *failed)
+{
+    if (failed != NULL)
+        report_fail(run->report, failed, errno, "");
 }
 
 void run_child(struct run *run, int fork_state)
 {
-    const char *failed = NULL;
     int state = 0;
 
     if (getpgrp() != getpid()) { /* the fork itself did not know whose it was */
         report_start(run->report);
-        failed = process_enter();
+        insist(run, process_enter());
     }
-    if (failed != NULL)
-        report_fail(run->report, failed, errno, "");
     if (fork_state != 0)
         fail_raised(run, "a Process._fork hook", fork_state);
     if (!threads_alone())
         rb_protect(stop_other_threads, Qnil, &state);
     if (state != 0)
         fail_raised(run, "stopping the threads of a fork hook", state);
-    failed = confine(&run->jail);
-    if (failed != NULL)
-        report_fail(run->report, failed, errno, "");
+    insist(run, confine(&run->jail));
     report_await_release(run->report);
-    failed = report_confined(run->report);
-    if (failed != NULL)
-        report_fail(run->report, failed, errno, "");
+    insist(run, report_confined(run->report));
     crash_capture(run->report);
     run_constants.jailed = true;
     run_block(run);

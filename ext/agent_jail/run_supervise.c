@@ -202,9 +202,10 @@ static VALUE refused(struct run *run, const char *words)
 
 static VALUE conclude_frame(struct run *run)
 {
-    process_kill_tree(run->child, run->supervision.pidfd);
-    if (run->header.kind == FRAME_VALUE)
+    if (run->header.kind == FRAME_VALUE) {
+        process_kill_tree(run->child, run->supervision.pidfd);
         return value_take(run); /* while the child is dying */
+    }
     run_end_child(run);
     switch (run->header.kind) {
     case FRAME_RAISED:

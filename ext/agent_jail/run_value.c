@@ -42,35 +42,29 @@ static struct result_permit *read_permits(VALUE permits, VALUE *holder)
     return read;
 }
 
-static const char **read_names(VALUE names, VALUE *holder)
+void value_read_names(VALUE names, const char **read)
 {
-    const char **read = rb_alloc_tmp_buffer2(holder, RARRAY_LEN(names) + 1, sizeof(*read));
-
     for (long i = 0; i < RARRAY_LEN(names); i++) {
         VALUE name = RARRAY_AREF(names, i);
         read[i] = StringValueCStr(name);
     }
-    return read;
 }
 
-/* nil when the gate accepts the bytes, else why not. */
-VALUE value_refusal(VALUE bytes, VALUE permits, VALUE encodings)
+VALUE value_refusal(VALUE bytes, VALUE permits, const char *const *encodings, size_t encoding_count)
 {
-    VALUE permits_holder, encodings_holder;
+    VALUE holder;
     struct result_refusal why;
     struct result_policy policy = {
-        .permits = read_permits(permits, &permits_holder),
+        .permits = read_permits(permits, &holder),
         .permit_count = (size_t)RARRAY_LEN(permits),
-        .encodings = read_names(encodings, &encodings_holder),
-        .encoding_count = (size_t)RARRAY_LEN(encodings),
+        .encodings = encodings,
+        .encoding_count = encoding_count,
     };
     bool accepted = result_check((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes),
                                  &policy, &why);
 
-    rb_free_tmp_buffer(&permits_holder);
-    rb_free_tmp_buffer(&encodings_holder);
+    rb_free_tmp_buffer(&holder);
     RB_GC_GUARD(permits);
-    RB_GC_GUARD(encodings);
     RB_GC_GUARD(bytes);
     return accepted ? Qnil : rb_str_new_cstr(why.reason);
 }
@@ -133,8 +127,8 @@ static VALUE load(struct run *run)
 
 VALUE value_take(struct run *run)
 {
-    VALUE why =
-        value_refusal(run->body, run_option(run, "permitted_classes"), run_constants.encodings);
+    VALUE why = value_refusal(run->body, run_option(run, "permitted_classes"),
+                              run_constants.encodings, run_constants.encoding_count);
 
     if (NIL_P(why))
         return load(run);
