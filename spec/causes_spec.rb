@@ -161,6 +161,12 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   row["a crash of Ruby for want of memory", :MemoryError, memory_words, small] do
     Causes.call("rb_bug", %i[VOIDP], :VOID, "mmap failed")
   end
+  row["SIGSEGV of code that does not look at what malloc gives", :MemoryError, memory_words, small] do
+    (Causes.exhaust(4096) && Causes.call("memset", %i[VOIDP INT SIZE_T], :VOIDP, nil, 0, 1)).to_i
+  end
+  row["the same with memory left", :CrashError, killed["SEGV"], small] do
+    Causes.call("memset", %i[VOIDP INT SIZE_T], :VOIDP, nil, 0, 1).to_i
+  end
   row["a value that cannot be dumped for want of memory", :MemoryError, memory_words, small] do
     Array.new(44) { "x" * (1 << 20) }
   end

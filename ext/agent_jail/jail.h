@@ -130,6 +130,7 @@ const char *tree_remove(const char *path);
 
 struct limits {
     uint64_t address_space; /* bytes, what was inherited included */
+    uint64_t headroom;      /* bytes of these that were not inherited */
     uint64_t cpu_seconds;   /* whole seconds; the parent enforces the fraction */
     uint64_t file_size;     /* bytes */
     uint64_t open_files;    /* see descriptors_limit */
@@ -257,8 +258,8 @@ const char *threads_apply(const char *(*apply)(void *), void *argument);
 
 /* parent, once. */
 const char *crash_install(void);
-/* child: from here on a crash report goes into the file (of report.c). */
-void crash_capture(int file);
+/* child: from here on a crash report goes into the file (of report.c). `headroom`: as in struct limits. */
+void crash_capture(int file, uint64_t headroom);
 /* child: writes what C's stderr was keeping back. */
 void crash_flush(void);
 /* parent: the report's beginning; 0 bytes: there was no crash. Written by the child, so it is not to be believed. */

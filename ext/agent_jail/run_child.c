@@ -193,7 +193,7 @@ void run_child(struct run *run, int fork_state)
     insist(run, confine(&run->jail));
     report_await_release(run->report);
     insist(run, report_confined(run->report));
-    crash_capture(run->report);
+    crash_capture(run->report, run->jail.limits.headroom);
     run_constants.jailed = true;
     run_block(run);
 }

@@ -184,7 +184,8 @@ static void prepare_limits(struct run *run)
                                                      (int)number_option(run, "max_open_files"));
     if (inherited == 0)
         run_fail_call("read", "/proc/self/statm");
-    limits->address_space = inherited + number_option(run, "memory_mb");
+    limits->headroom = number_option(run, "memory_mb");
+    limits->address_space = inherited + limits->headroom;
 }
 
 void run_prepare(struct run *run)
