@@ -78,6 +78,7 @@ static VALUE story(VALUE argument)
     relay_forked(&run->jail.relays[1]);
     run->supervision.pid = run->child;
     run->supervision.pidfd = process_open(run->child);
+    run_grant_system(run);
     if (!report_release(run->report))
         run_fail_call("fcntl", "F_SETSIG");
     return run_supervise(run);

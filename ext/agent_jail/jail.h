@@ -48,7 +48,8 @@ pid_t report_child(int report);
 /* child: notes the failure; never returns. */
 void report_fail(int report, const char *call, int error, const char *detail)
     __attribute__((noreturn));
-/* parent: knows the child, by a descriptor where there are such: whatever becomes of the child, it will be told. */
+/* parent: has made ready what the child needs, and knows the child, by a descriptor where there are such: whatever becomes
+ * of it, the parent will be told. */
 bool report_release(int report);
 /* child: waits for that. */
 void report_await_release(int report);

@@ -81,17 +81,11 @@ static bool signal_is_the_runtimes(int signal)
 /* async-signal-safe: no handler of the parent's runs in the child. SIGKILL, SIGSTOP and libc's own answer EINVAL. */
 static void reset_signal_handlers(void)
 {
-    for (int signal = 1; signal <= STANDARD_SIGNALS; signal++) {
-        struct sigaction action;
+    const struct sigaction action = {.sa_handler = SIG_DFL};
 
-        if (signal_is_the_runtimes(signal) || sigaction(signal, NULL, &action) != 0)
-            continue;
-        if (action.sa_handler == SIG_DFL)
-            continue;
-        action.sa_handler = SIG_DFL;
-        action.sa_flags = 0;
-        (void)sigaction(signal, &action, NULL);
-    }
+    for (int signal = 1; signal <= STANDARD_SIGNALS; signal++)
+        if (!signal_is_the_runtimes(signal))
+            (void)sigaction(signal, &action, NULL);
 }
 
 /*

@@ -59,6 +59,9 @@ void run_fail_call(const char *call, const char *subject) __attribute__((noretur
 VALUE run_option(const struct run *run, const char *name);
 bool run_is_open(const struct run *run, const char *door);
 void run_prepare(struct run *run);
+/* The one thing that is done after it: system paths are granted where they exist, while the child comes up, which waits
+ * for report_release before it closes the jail. */
+void run_grant_system(const struct run *run);
 
 /* ---- run_child.c: confine, block, report ---- */
 

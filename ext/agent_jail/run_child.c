@@ -190,8 +190,8 @@ void run_child(struct run *run, int fork_state)
         rb_protect(stop_other_threads, Qnil, &state);
     if (state != 0)
         fail_raised(run, "stopping the threads of a fork hook", state);
-    insist(run, confine(&run->jail));
     report_await_release(run->report);
+    insist(run, confine(&run->jail));
     insist(run, report_confined(run->report));
     crash_capture(run->report, run->jail.limits.headroom);
     run_constants.jailed = true;

@@ -63,8 +63,7 @@ static bool is_not_there(int error)
     return error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP;
 }
 
-/* System paths are granted where they exist. */
-static void grant_system(const struct run *run)
+void run_grant_system(const struct run *run)
 {
     for (long i = 0; i < RARRAY_LEN(run->system_grants); i++) {
         VALUE grant = RARRAY_AREF(run->system_grants, i);
@@ -85,7 +84,6 @@ static void prepare_landlock(struct run *run)
         run_fail_call(failed, "");
     grant_named(run, "fs_allow", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE);
     grant_named(run, "fs_read_allow", LANDLOCK_READ);
-    grant_system(run);
 }
 
 /* One filter for each combination of what it depends on, built when it is first wanted. */
