@@ -288,6 +288,34 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
         expect(left).to eq([1, []])
       end
 
+      # One that ends the tree with the parent is the parent's own child. Whoever traces it has its end first, which
+      # stands for a machine that is too busy to let it die.
+      it "when what would end it with the parent takes its time to be gone" do
+        tells, told = Array.new(2) { IO.pipe }
+        tracer = fork do
+          group = Integer(told.first.gets)
+          watcher = Dir.children("/proc").grep(/\A\d+\z/).map(&:to_i).find do |pid|
+            pid != group && running?(pid) && Process.getpgid(pid) == group
+          rescue Errno::ESRCH
+            false
+          end
+          tells.last.puts(watcher && kernel(:ptrace, 0x4206, watcher, 0, 0)) # PTRACE_SEIZE
+          sleep 1
+        ensure
+          Process.exit!(true)
+        end
+        group, traced = described_class.run(processes: true, timeout: 60, inherit: [tells.first, told.last]) do
+          told.last.puts(Process.pid)
+          [Process.pid, tells.first.gets.chomp]
+        end
+        skip "nobody may trace here: #{traced}" unless traced == "0"
+
+        expect { Process.wait(-group, Process::WNOHANG) }.to raise_error(Errno::ECHILD)
+      ensure
+        Process.wait(tracer)
+        [*tells, *told].each(&:close)
+      end
+
       it "when there are 200 of them" do
         expect(left_by { Array.new(200) { fork { sleep } } }).to eq([200, []])
       end

@@ -102,7 +102,7 @@ bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end
 /* parent: a killed child whose memory takes the kernel a while to take down is reaped by a thread of its own, which
  * knows nothing of the runtime and ends with it. False: there is no such thread to be had. */
 bool process_reap_behind(pid_t pid);
-/* parent: a child that was killed and is not gone yet is reaped by a later call. */
+/* parent: a child that was killed and is not gone yet, or a group (negative), is reaped by a later call. */
 void process_reap_later(pid_t pid);
 void process_reap_left(void);
 /* parent: seconds of CPU time the child's threads have used, or negative when it cannot be known. */

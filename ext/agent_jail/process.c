@@ -43,7 +43,7 @@
 /* For a thread that does nothing but wait. */
 #define REAPER_STACK (64 << 10)
 
-/* How long the rest of the group may take to be gone, in seconds. */
+/* How long those of the group that others reap may take to be gone, in seconds. */
 #define GROUP_PATIENCE 0.2
 
 /* Children that the kernel could not end in time (a call stuck in a dead file server): reaped when they have. */
@@ -254,21 +254,29 @@ static double seconds_of(struct timeval time)
 }
 
 /*
- * Waits until nobody is left in the group. Its members were killed and are reaped by whoever is init here; when that is
- * this process (the first of its container, or a subreaper), they are reaped here. An init that reaps nobody leaves
- * zombies in the group for ever: then it is given up soon.
+ * Waits until nobody is left in the group. All its members were killed. Those that are this process's to reap (the
+ * watcher; the orphans too, where it is the first of its container or a subreaper) are waited for until the deadline: on
+ * a busy machine a dying process waits for its turn like any other. The others are reaped by whoever is init here; an
+ * init that reaps nobody leaves zombies in the group for ever, so these are given up soon.
  */
-static void await_group(pid_t group)
+static void await_group(pid_t group, double deadline)
 {
-    double deadline = process_clock() + GROUP_PATIENCE;
+    double others_deadline = process_clock() + GROUP_PATIENCE;
 
-    do {
-        while (waitpid(-group, NULL, WNOHANG) > 0)
+    for (;;) {
+        pid_t reaped = waitpid(-group, NULL, WNOHANG);
+        double now = process_clock();
+
+        if (reaped > 0)
             continue;
-        if (kill(-group, 0) != 0)
+        if (reaped < 0 && (kill(-group, 0) != 0 || now >= others_deadline))
             return;
+        if (reaped == 0 && now >= deadline) {
+            process_reap_later(-group);
+            return;
+        }
         (void)poll(NULL, 0, 1);
-    } while (process_clock() < deadline);
+    }
 }
 
 static void describe_status(struct process_end *end, int status)
@@ -335,7 +343,7 @@ bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end
             return false;
         await_end(pidfd, deadline);
     }
-    await_group(pid);
+    await_group(pid, deadline);
     return true;
 }
 
@@ -355,8 +363,11 @@ void process_reap_left(void)
 {
     for (size_t i = 0; i < LEFT_MAX; i++) {
         pid_t pid = atomic_load(&left[i]);
+        pid_t reaped = pid == 0 ? 0 : waitpid(pid, NULL, WNOHANG);
 
-        if (pid != 0 && waitpid(pid, NULL, WNOHANG) != 0)
+        while (reaped > 0) /* a group has several */
+            reaped = waitpid(pid, NULL, WNOHANG);
+        if (reaped < 0)
             (void)atomic_compare_exchange_strong(&left[i], &pid, 0);
     }
 }
