@@ -94,6 +94,39 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
     end
   end
 
+  describe "that end a connection in the child" do
+    {
+      "says goodbye on it" => "LINE.last.write('bye')", "shuts it down" => "LINE.last.shutdown",
+      "does so in a process of its own" => "$nested || ($nested = 1) && Process.wait(fork { LINE.last.syswrite('bye') rescue exit! })"
+    }.each do |what, goodbye|
+      it "end none of the parent's: one that #{what} is not heard" do
+        setup = <<~RUBY
+          require "socket"
+          LINE = UNIXSocket.pair
+          #{hooked(in_child: "begin; #{goodbye}; rescue SystemCallError, IOError; nil; end")}
+        RUBY
+        after = "puts LINE.first.read_nonblock(9, exception: false).inspect"
+        jail, plain = both { |how| around_fork("7", how, setup, after: after) }
+
+        expect(jail).to have_attributes(stdout: "value 7\nafter in the parent\n:wait_readable\n", stderr: "")
+        expect(plain.stdout.lines.last).to eq("\"bye\"\n").or eq("nil\n")
+      end
+    end
+  end
+
+  describe "that fork in the parent" do
+    it "have a process of the parent's own, which stays in its group and outlives the run" do
+      setup = <<~RUBY
+        #{hooked(in_parent: "HELPERS << Process.fork { sleep } if HELPERS.empty? && HELPERS << nil")}
+        HELPERS = []
+      RUBY
+      after = "puts Process.getpgid(HELPERS.last) == Process.getpgrp; Process.kill(:KILL, HELPERS.last)"
+
+      expect(around_fork("7", "jail", setup, after: after))
+        .to have_attributes(stdout: "value 7\nafter in the parent\ntrue\n", stderr: "")
+    end
+  end
+
   describe "that raise" do
     it "in the child, end as a SetupError in the parent, whose code goes on once" do
       setup = hooked(in_child: 'raise "the hook is broken" if HOW == "jail"')

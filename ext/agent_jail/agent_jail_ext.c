@@ -49,7 +49,7 @@ static void fork_child(struct run *run)
     int state;
 
     run_flush_replaced();
-    process_announce(&fork, run->report);
+    process_announce(&fork, run->report, &run->hooks);
     child = rb_protect(call_fork, Qnil, &state);
     if (getpid() != run->jail.parent)
         run_child(run, state);

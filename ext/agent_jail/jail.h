@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 struct seccomp_program;
+struct descriptors;
 
 /* ---- report.c: how far a child came, told by other ways than the block's ---- */
 
@@ -73,6 +74,7 @@ struct process_end {
 struct process_fork {
     const void *thread; /* the runtime's, that forks */
     int report;
+    const struct descriptors *descriptors; /* dead in the child before the fork hooks run */
     bool forked;
     struct process_fork *next;
 };
@@ -80,8 +82,8 @@ struct process_fork {
 /* parent, once: what the child does first of all in every fork that a run started. `thread` tells which of the runtime's
  * threads this is. */
 const char *process_install_fork_handlers(const void *(*thread)(void));
-/* parent: the next fork of this thread is a jail's, with this report. */
-void process_announce(struct process_fork *fork, int report);
+/* parent: the next fork of this thread is a jail's, with this report and these descriptors. */
+void process_announce(struct process_fork *fork, int report, const struct descriptors *descriptors);
 /* parent, after that fork: the child's number, or 0 when there is none. `known` is what fork returned, or 0 when a fork
  * hook raised instead: then the report tells. */
 pid_t process_child(struct process_fork *fork, pid_t known);

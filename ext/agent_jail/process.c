@@ -91,6 +91,7 @@ static void reset_signal_handlers(void)
 /*
  * The first thing that happens in the child, inside fork(2), with signals still blocked by the runtime: from here on
  * whatever a fork hook starts is in the child's group, the child dies with its parent, and the parent's traps are gone.
+ * Next come the descriptors: a hook that closes a connection in the child says goodbye on it, which is the parent's.
  */
 const char *process_enter(void)
 {
@@ -117,11 +118,13 @@ static void enter_child(void)
     const struct process_fork *fork = fork_of_this_thread();
     const char *failed;
 
-    under_way = NULL; /* whatever the child forks is none of them */
-    if (fork == NULL)
+    under_way = NULL;                 /* whatever the child forks is none of them */
+    if (fork == NULL || fork->forked) /* a hook of the parent's forked as well */
         return;
     report_start(fork->report);
     failed = process_enter();
+    if (failed == NULL)
+        failed = descriptors_deaden(fork->descriptors);
     if (failed != NULL)
         report_fail(fork->report, failed, errno, "");
 }
@@ -148,9 +151,10 @@ const char *process_install_fork_handlers(const void *(*thread)(void))
     return errno == 0 ? NULL : "pthread_atfork";
 }
 
-void process_announce(struct process_fork *fork, int report)
+void process_announce(struct process_fork *fork, int report, const struct descriptors *descriptors)
 {
-    *fork = (struct process_fork){.thread = current(), .report = report, .next = under_way};
+    *fork = (struct process_fork){
+        .thread = current(), .report = report, .descriptors = descriptors, .next = under_way};
     under_way = fork;
 }
 

@@ -23,7 +23,8 @@ enum run_stage { RUN_STAGE_BLOCK, RUN_STAGE_DUMP };
 struct run {
     VALUE options, system_grants;
     struct jail jail;
-    int *keep; /* what jail.descriptors.keep points to */
+    struct descriptors hooks; /* jail.descriptors, as they are while fork hooks run in the child */
+    int *keep;                /* what jail.descriptors.keep points to */
     struct supervision supervision;
     int result[2]; /* the pipe: [0] the parent's, [1] the child's */
     double started;

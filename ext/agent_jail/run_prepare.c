@@ -156,7 +156,7 @@ static void prepare_descriptors(struct run *run)
     run->jail.descriptors.null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (run->jail.descriptors.null < 0)
         run_fail_call("open", "/dev/null");
-    run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 3);
+    run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 5);
     run->keep[count++] = run->result[1];
     run->keep[count++] = run->report;
     if (run->jail.landlock.fd >= 0)
@@ -169,6 +169,10 @@ static void prepare_descriptors(struct run *run)
     failed = descriptors_list(&run->jail.descriptors);
     if (failed != NULL)
         run_fail_call(failed, "");
+    run->hooks = run->jail.descriptors;
+    for (int i = 0; i < 2; i++) /* the child's standard output is put there after the hooks */
+        if (run->jail.relays[i].child >= 0)
+            run->keep[run->hooks.keep_count++] = run->jail.relays[i].child;
 }
 
 static void prepare_limits(struct run *run)
