@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "json"
+
 # Calls of the kernel that fail: for want of descriptors, of memory, of processes.
 RSpec.describe AgentJail, "where the kernel refuses what the jail needs", if: AgentJail::Platform.linux? do
   numbers = {

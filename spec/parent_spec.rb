@@ -19,10 +19,10 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
         children: children }
     end
 
-    # KiB of memory that is this process's alone.
+    # KiB of memory that no file holds. What a dying child still shares counts as well.
     def memory
       GC.start
-      File.read("/proc/self/smaps_rollup").scan(/^Private_\w+:\s+(\d+)/).sum { |(size)| size.to_i }
+      File.read("/proc/self/smaps_rollup")[/^Anonymous:\s+(\d+)/, 1].to_i
     end
 
     # What is still on its way out is given a moment.
@@ -385,6 +385,17 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
       "inside a trap handler, where it fails" =>
         ["trap('USR1') { (AgentJail.run(timeout: 60) { raise 'x' }) rescue p $!.class }; Process.kill(:USR1, $$); sleep 0.5",
          "AgentJail::SandboxError\n"],
+      "inside a trap handler, with a private directory" =>
+        ["trap('USR1') { p AgentJail.run(timeout: 60, tmpdir: true) { File.write(Dir.tmpdir + '/x', 'x') } }; " \
+         "Process.kill(:USR1, $$); sleep 0.5; p Dir.exist?(Dir.tmpdir)",
+         "1\ntrue\n"],
+      "inside a trap handler, with all options" =>
+        ["trap('USR1') { p AgentJail.run(timeout: 60, processes: true, network: true, env: %w[PATH], inherit: $stdin, fs_allow: '/tmp') " \
+         "{ `echo 5`.to_i } }; Process.kill(:USR1, $$); sleep 0.5; puts 'on'", "5\non\n"],
+      "inside a trap handler where a lock is held, and a warning is due" =>
+        ["AgentJail::Platform.define_singleton_method(:landlock_abi) { 0 }; $stderr = $stdout; m = Mutex.new; " \
+         "trap('USR1') { 2.times { p AgentJail.run(timeout: 60) { 5 } } }; m.synchronize { Process.kill(:USR1, $$); sleep 0.5 }",
+         "AgentJail: this kernel has no Landlock (paths)\n5\n5\n"],
       "in a Fiber" => ["p Fiber.new { AgentJail.run(timeout: 60) { 5 } }.resume", "5\n"],
       "in an Enumerator that is asked from outside" =>
         ["e = Enumerator.new { |y| 3.times { |i| y << AgentJail.run(timeout: 60) { i } } }; p e.next, e.next, e.take(3)",

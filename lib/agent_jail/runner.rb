@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "tmpdir" # now, not when it is wanted: nothing can be loaded in a trap handler
+
 module AgentJail
   # One call of AgentJail.run: from its options to the value, or the exception.
   class Runner # :nodoc:
@@ -9,8 +11,15 @@ module AgentJail
     class << self
       # Says a thing once per process.
       def warn_once(words)
-        first = @warning.synchronize { @warned.key?(words) ? false : (@warned[words] = true) }
-        warn("AgentJail: #{words}") if first
+        warn("AgentJail: #{words}") if @warning.synchronize { first?(words) }
+      rescue ThreadError # in a trap handler, where nothing can be locked
+        warn("AgentJail: #{words}") if first?(words)
+      end
+
+      private
+
+      def first?(words)
+        @warned.key?(words) ? false : (@warned[words] = true)
       end
     end
 
@@ -39,7 +48,6 @@ module AgentJail
     end
 
     def run_with_tmpdir
-      require "tmpdir"
       tmpdir = Dir.mktmpdir("agent_jail-")
       real = File.realpath(tmpdir)
       run_in_jail(@options.merge(fs_allow: [*@options[:fs_allow], real]), real)
