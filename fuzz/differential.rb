@@ -2,7 +2,9 @@
 
 # Compares the gate with Marshal.load, both ways, on random values and on mutations of their dumps:
 #
-#   ruby -I lib -I ext fuzz/differential.rb COUNT SEED
+#   ruby -I lib fuzz/differential.rb 10000      # so many mutations
+#   ruby -I lib fuzz/differential.rb 60s        # for so many seconds
+#   ruby -I lib fuzz/differential.rb 10000 7    # the values of an earlier run: by its seed
 #
 # Every dump of a plain value must be accepted and come back equal. Whatever is accepted must load
 # without touching a class that was not permitted, without an unexpected exception, in short time,
@@ -96,13 +98,17 @@ class Differential
 
   attr_reader :counts
 
-  def run(count)
+  # Until so many mutations were tried, or so many seconds are over, whichever comes first.
+  def run(count, seconds)
     (ENCODINGS - ["ASCII-8BIT"]).each { |name| "\u3042".encode(name).to_sym.inspect.encode("UTF-8") }
-    round until @counts[:mutated] >= count
+    ends = clock + seconds
+    round until @counts[:mutated] >= count || clock >= ends
     @counts
   end
 
   private
+
+  def clock = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def round
     extra = rand_of(3).zero?
@@ -151,9 +157,9 @@ class Differential
   # Loads what was accepted and looks at what it became.
   def examine(bytes, extra)
     features = $LOADED_FEATURES.size
-    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    started = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
     loaded = load(bytes)
-    seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - started
+    seconds = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - started
     fail!("took #{seconds} s", bytes) if seconds > SECONDS_MAX
     fail!("a canary sang: #{Canary.calls}", bytes) unless Canary.calls.empty?
     fail!("a library was loaded", bytes) if $LOADED_FEATURES.size != features
@@ -373,7 +379,10 @@ class Differential
 end
 
 if $PROGRAM_NAME == __FILE__
-  count, seed = ARGV.map(&:to_i)
-  counts = Differential.new(seed || 0).run(count || 10_000)
+  much = ARGV.fetch(0, "10000")
+  seed = Integer(ARGV.fetch(1, Random.new_seed % 1_000_000))
+  puts "seed #{seed}"
+  limits = much.end_with?("s") ? [Float::INFINITY, Float(much.chomp("s"))] : [Integer(much), Float::INFINITY]
+  counts = Differential.new(seed).run(*limits)
   puts counts.map { |name, number| "#{name} #{number}" }.join(", ")
 end
