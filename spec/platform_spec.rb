@@ -71,6 +71,36 @@ RSpec.describe AgentJail::Platform do
     end
   end
 
+  describe ".enforcement", if: described_class.fork_supported? do
+    it "is not guessed where there is no room to look" do
+      ruby = fresh_ruby(<<~RUBY)
+        Process.setrlimit(:NOFILE, 32, 32)
+        held = []
+        begin
+          loop { held << File.open(File::NULL) }
+        rescue Errno::EMFILE
+          2.times do
+            AgentJail.run { 1 }
+          rescue SystemCallError => e
+            puts e.class
+          end
+        end
+        held.each(&:close)
+        p AgentJail.run { 1 }, AgentJail::Platform.unenforced
+      RUBY
+
+      expect(ruby).to have_attributes(stdout: "Errno::EMFILE\nErrno::EMFILE\n1\n[]\n", stderr: "")
+    end
+
+    it "names every mechanism, and prints a line for each" do
+      names = described_class::MECHANISMS.keys
+
+      expect(described_class.enforcement.keys).to eq(names)
+      expect(described_class.report.lines.drop(1).map { |line| line[/\A.*?(?=  )/] })
+        .to eq(described_class::MECHANISMS.values)
+    end
+  end
+
   describe ".kernel_version" do
     it "is the running kernel's major and minor number, comparable" do
       major, minor = Etc.uname[:release].scan(/\d+/)

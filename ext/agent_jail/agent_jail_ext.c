@@ -170,14 +170,19 @@ static VALUE native_landlock_abi(VALUE self)
 static VALUE native_enforcement(VALUE self)
 {
     VALUE answers = rb_hash_new();
-    int pidfd = process_open(getpid());
+    size_t count;
+    const struct enforcement *row = enforcement_table(&count);
 
     (void)self;
-    rb_hash_aset(answers, ID2SYM(rb_intern("seccomp")), seccomp_available() ? Qtrue : Qfalse);
-    rb_hash_aset(answers, ID2SYM(rb_intern("pidfd")), pidfd >= 0 ? Qtrue : Qfalse);
-    rb_hash_aset(answers, ID2SYM(rb_intern("address_space")),
-                 proc_address_space() != 0 ? Qtrue : Qfalse);
-    close_descriptor(&pidfd);
+    for (; count > 0; count--, row++) {
+        bool enforced;
+
+        errno = 0;
+        enforced = row->enforced();
+        if (!enforced && enforcement_unknown(errno))
+            rb_sys_fail(row->mechanism);
+        rb_hash_aset(answers, ID2SYM(rb_intern(row->mechanism)), enforced ? Qtrue : Qfalse);
+    }
     return answers;
 }
 

@@ -14,6 +14,15 @@
  * decides which paths there are. */
 #define KEPT (1u << CAP_DAC_OVERRIDE)
 
+/* To set what is set needs nothing. */
+bool capabilities_available(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+
+    return syscall(SYS_capget, &header, sets) == 0 && syscall(SYS_capset, &header, sets) == 0;
+}
+
 const char *capabilities_drop(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};

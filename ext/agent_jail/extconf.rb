@@ -15,7 +15,7 @@ skip "#{RUBY_PLATFORM} is not supported" unless RUBY_PLATFORM.include?("linux")
 
 # Sources per platform are listed here, so that no file asks where it is.
 common = %w[agent_jail_ext frame limits process result run_child run_prepare run_supervise run_value supervise]
-linux = %w[capabilities confine crash descriptors landlock mappings proc relay report seccomp syscalls threads tree]
+linux = %w[capabilities confine crash descriptors enforcement landlock mappings proc relay report seccomp syscalls threads tree]
 
 $srcs = (common + linux).map { |name| "#{name}.c" }
 

@@ -174,6 +174,8 @@ const char *mappings_privatise(void);
 
 /* child, per thread: keeps CAP_DAC_OVERRIDE alone, and nothing that could come back. */
 const char *capabilities_drop(void);
+/* True when they can be set here. */
+bool capabilities_available(void);
 
 /* ---- landlock.c: which paths may be used, and how ---- */
 
@@ -463,5 +465,17 @@ const char *seccomp_verdict_name(enum seccomp_verdict verdict);
 
 /* True when this kernel takes filters. */
 bool seccomp_available(void);
+
+/* ---- enforcement.c: what this kernel has of what the jail is made of ---- */
+
+struct enforcement {
+    const char *mechanism; /* as in AgentJail::Platform::MECHANISMS */
+    bool (*enforced)(void);
+};
+
+/* parent: every mechanism but Landlock itself, for which landlock_abi tells more. */
+const struct enforcement *enforcement_table(size_t *count);
+/* True when a mechanism that was not found may be there: the process had no room to look. */
+bool enforcement_unknown(int error);
 
 #endif

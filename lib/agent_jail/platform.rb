@@ -10,12 +10,21 @@ module AgentJail
       landlock: "Landlock (paths)",
       signals: "Landlock's signal scope (signals, of programs too)",
       seccomp: "seccomp (network, processes, file modes, the kernel's other doors)",
+      capabilities: "capabilities (root's privileges, but for CAP_DAC_OVERRIDE)",
       pidfd: "process descriptors (the child's end is seen at once)",
-      address_space: "/proc/self/statm (memory beyond what was inherited)"
+      address_space: "/proc/self/statm (memory beyond what was inherited)",
+      tools: "/dev/null and memfd_create (what a jail is made with)"
     }.freeze
 
+    # Those without which no jail can be closed: no block runs.
+    REQUIRED = %i[capabilities address_space tools].freeze
+
     # Those without which the jail does not hold what it promises.
-    NEEDED = %i[landlock seccomp address_space].freeze
+    NEEDED = [:landlock, :seccomp, *REQUIRED].freeze
+
+    # What follows where one is not there, beyond its name.
+    WITHOUT = { pidfd: "the child's end is looked for every 5 ms",
+                **REQUIRED.to_h { |name| [name, "no block is run"] } }.freeze
 
     class << self
       # True on Linux.
@@ -55,7 +64,7 @@ module AgentJail
         return MECHANISMS.to_h { |name, _| [name, false] } unless fork_supported?
 
         abi = landlock_abi
-        { landlock: abi.zero? ? false : abi, signals: abi >= 6, **Native.enforcement }
+        { landlock: abi.zero? ? false : abi, **Native.enforcement }
       end
 
       # What is needed and not there, in words; empty where the jail holds all that it promises.
@@ -65,7 +74,7 @@ module AgentJail
 
       # The same for a person, a line per mechanism.
       def report
-        rows = enforcement.map { |name, there| [MECHANISMS[name], describe(there)] }
+        rows = enforcement.map { |name, there| [MECHANISMS[name], describe(name, there)] }
         width = rows.map { |title, _| title.size }.max
         ["agent_jail #{VERSION} on #{RUBY_PLATFORM}, kernel #{kernel_version}",
          *rows.map { |title, words| "#{title.ljust(width)}  #{words}" }].join("\n")
@@ -78,11 +87,11 @@ module AgentJail
 
       private
 
-      def describe(there)
+      def describe(name, there)
         case there
         when Integer then "ABI #{there}"
         when true then "yes"
-        else "NO"
+        else ["NO", *(WITHOUT[name] if fork_supported?)].join(": ")
         end
       end
     end

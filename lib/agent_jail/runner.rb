@@ -32,8 +32,10 @@ module AgentJail
     def run
       return run_without_jail unless Platform.fork_supported?
 
-      what_is_open = Platform.unenforced
-      unsupported("this kernel has no #{what_is_open.join(", no ")}") unless what_is_open.empty?
+      missing = Platform.unenforced
+      unless missing.empty?
+        unsupported("this kernel has no #{missing.join(", no ")}: what stands in brackets is not confined")
+      end
       @options[:tmpdir] ? run_with_tmpdir : run_in_jail(@options)
     end
 
