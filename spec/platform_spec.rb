@@ -31,16 +31,18 @@ RSpec.describe AgentJail::Platform do
     expect([described_class.linux?, described_class.macos?]).to eq([system == "Linux", system == "Darwin"])
   end
 
-  it "can fork under MRI on Linux and under nothing else" do
-    supported = { %w[ruby x86_64-linux] => true, %w[jruby java] => false, %w[truffleruby x86_64-linux] => false,
-                  %w[ruby x64-mingw-ucrt] => false }
-    told = supported.to_h do |(engine, platform), _|
+  {
+    %w[ruby x86_64-linux] => true, %w[ruby x86_64-linux-musl] => true, %w[ruby aarch64-linux] => true,
+    %w[ruby aarch64-linux-gnu] => true, %w[ruby x86_64-linux-gnux32] => false, %w[ruby i686-linux] => false,
+    %w[ruby armv7l-linux-gnueabihf] => false, %w[ruby riscv64-linux] => false, %w[ruby aarch64_be-linux] => false,
+    %w[jruby java] => false, %w[truffleruby x86_64-linux] => false, %w[ruby x64-mingw-ucrt] => false
+  }.each do |(engine, platform), supported|
+    it "#{supported ? "can" : "cannot"} fork a jail with #{engine} on #{platform}" do
       stub_const("RUBY_ENGINE", engine)
       stub_const("RUBY_PLATFORM", platform)
-      [[engine, platform], described_class.fork_supported?]
-    end
 
-    expect(told).to eq(supported)
+      expect(described_class.fork_supported?).to be(supported)
+    end
   end
 
   describe ".landlock_abi" do

@@ -2,20 +2,20 @@
 
 require "mkmf"
 
+require_relative "../../lib/agent_jail/platform"
+
 # The extension is what the jail is made of, so a platform that cannot jail gets an empty Makefile: the gem installs,
 # and AgentJail.run does what on_unsupported says.
-def skip(reason)
-  message "agent_jail: #{reason}; no native extension is built\n"
+unless AgentJail::Platform.fork_supported?
+  message "agent_jail: #{RUBY_ENGINE} on #{RUBY_PLATFORM} cannot jail; no native extension is built\n"
   File.write("Makefile", dummy_makefile($srcdir).join)
   exit
 end
 
-skip "#{RUBY_ENGINE} cannot fork" unless RUBY_ENGINE == "ruby"
-skip "#{RUBY_PLATFORM} is not supported" unless RUBY_PLATFORM.include?("linux")
-
 # Sources per platform are listed here, so that no file asks where it is.
 common = %w[agent_jail_ext frame limits process result run_child run_prepare run_supervise run_value supervise]
-linux = %w[capabilities confine crash descriptors enforcement landlock mappings proc relay report seccomp syscalls threads tree]
+linux = %w[capabilities confine crash descriptors enforcement landlock mappings proc relay report seccomp syscalls
+           threads tree]
 
 $srcs = (common + linux).map { |name| "#{name}.c" }
 

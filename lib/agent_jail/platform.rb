@@ -26,6 +26,9 @@ module AgentJail
     WITHOUT = { pidfd: "the child's end is looked for every 5 ms",
                 **REQUIRED.to_h { |name| [name, "no block is run"] } }.freeze
 
+    # What the filter has tables for. The x32 interface of x86-64 is another.
+    ARCHITECTURES = /\A(?:x86_64|aarch64)-(?!.*x32)/
+
     class << self
       # True on Linux.
       def linux?
@@ -44,7 +47,7 @@ module AgentJail
 
       # True where the gem has a native extension that can fork and confine a child.
       def fork_supported?
-        RUBY_ENGINE == "ruby" && linux?
+        RUBY_ENGINE == "ruby" && linux? && RUBY_PLATFORM.match?(ARCHITECTURES)
       end
 
       # True when the running kernel has Landlock and it is switched on. It is asked, not guessed from a version.

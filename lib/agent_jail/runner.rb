@@ -34,7 +34,7 @@ module AgentJail
 
       missing = Platform.unenforced
       unless missing.empty?
-        unsupported("this kernel has no #{missing.join(", no ")}: what stands in brackets is not confined")
+        unsupported("this kernel has no #{missing.join(", no ")}", "what stands in brackets is not confined")
       end
       @options[:tmpdir] ? run_with_tmpdir : run_in_jail(@options)
     end
@@ -65,14 +65,14 @@ module AgentJail
     end
 
     def run_without_jail
-      unsupported("#{RUBY_ENGINE} on #{RUBY_PLATFORM} cannot jail: the block runs as if there were none")
+      unsupported("#{RUBY_ENGINE} on #{RUBY_PLATFORM} cannot jail", "the block runs without a jail")
       @block.call
     end
 
-    def unsupported(what)
+    def unsupported(what, consequence)
       raise UnsupportedPlatformError, what if @on_unsupported == :raise
 
-      Runner.warn_once(what) if @on_unsupported == :warn
+      Runner.warn_once("#{what}: #{consequence}") if @on_unsupported == :warn
     end
   end
 end
