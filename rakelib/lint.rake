@@ -12,7 +12,7 @@ namespace :lint do
   desc "clang-format, where there is one"
   task :c do
     if system("clang-format", "--version", out: File::NULL, err: File::NULL)
-      sh "clang-format", "--dry-run", "-Werror", *FileList["ext/**/*.{c,h}", "fuzz/*.{c,h}"]
+      sh "clang-format", "--dry-run", "-Werror", *FileList["ext/**/*.{c,h}", "fuzz/*.{c,h}", "spec/**/*.c"]
     else
       warn "lint:c passed over: no clang-format"
     end

@@ -102,7 +102,8 @@ static long create_ruleset(const void *attributes, size_t size, unsigned flags)
     memcpy(&asked, attributes, size < known.size ? size : known.size);
     known.rights.scopes &= unscoped ? ~2ull : ~0ull;
     if (is_beyond(asked.files, known.rights.files) ||
-        is_beyond(asked.network, known.rights.network) || is_beyond(asked.scopes, known.rights.scopes))
+        is_beyond(asked.network, known.rights.network) ||
+        is_beyond(asked.scopes, known.rights.scopes))
         return refuse(EINVAL);
     asked.files &= real.rights.files;
     asked.network &= real.rights.network;
@@ -207,7 +208,8 @@ static void lay_bare(const char *path)
 {
     static int apart;
 
-    if (!apart && (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0))
+    if (!apart &&
+        (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0))
         give_up("a mount namespace");
     apart = 1;
     if (mount("none", path, "tmpfs", MS_RDONLY, NULL) != 0)
