@@ -114,10 +114,11 @@ RSpec.describe AgentJail, "limits of time" do
   it "hold in a busy block that ignores XCPU even while the caller is stopped" do
     ruby = fresh_ruby(<<~'RUBY')
       caller = $$
+      begun, begin_it = IO.pipe
       children = -> { File.read("/proc/#{caller}/task/#{caller}/children").split.map(&:to_i) - [$$] }
       ended = -> { children.call.all? { |pid| File.read("/proc/#{pid}/stat")[/\) (.)/, 1] == "Z" } }
       fork do
-        sleep 0.001 until children.call.any?
+        begun.read(1) # not sooner: the block begins when the caller lets it
         Process.kill(:STOP, caller)
         sleep 0.01 until ended.call
       ensure
@@ -125,7 +126,11 @@ RSpec.describe AgentJail, "limits of time" do
         exit!
       end
       begin
-        AgentJail.run(timeout: 50, cpu_timeout: 0.9) { trap(:XCPU, "IGNORE") && loop {} }
+        AgentJail.run(timeout: 50, cpu_timeout: 0.9, inherit: [begin_it]) do
+          trap(:XCPU, "IGNORE")
+          begin_it.syswrite(".")
+          loop {}
+        end
       rescue AgentJail::TimeoutError => e
         p e.usage.cpu, e.message
       end
