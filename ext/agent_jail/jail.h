@@ -207,6 +207,45 @@ const char *landlock_grant(const struct landlock *landlock, const char *path, un
 /* child, per thread: enforces the ruleset. Needs no_new_privs. */
 const char *landlock_enforce(const struct landlock *landlock);
 
+/* ---- seatbelt.c: what macOS lets the jail do, as the text of a profile ---- */
+
+/* The numbers of enum landlock_access. */
+enum seatbelt_access {
+    SEATBELT_READ = 1 << 0,
+    SEATBELT_WRITE = 1 << 1, /* read is not implied */
+    SEATBELT_EXECUTE = 1 << 2,
+};
+
+struct seatbelt_options {
+    bool network;
+    bool processes;
+};
+
+/* Bytes of a profile; some thousands of paths. */
+#define SEATBELT_LENGTH_MAX ((size_t)512 << 10)
+
+struct seatbelt {
+    char *text; /* NULL: there is none */
+    size_t length;
+    bool full;       /* it did not all fit, so it is of no use */
+    char seen[4096]; /* the path whose directories were named last */
+};
+
+/* parent: a profile that grants what every jail needs, and what the options open. */
+const char *seatbelt_create(struct seatbelt *profile, const struct seatbelt_options *options);
+/* parent: grants `access` (enum seatbelt_access) to a file, or to a directory and all beneath it. EINVAL: the path holds a
+ * control character. */
+const char *seatbelt_grant(struct seatbelt *profile, const char *path, unsigned access);
+/* parent: the path may be looked at (stat), not read. */
+const char *seatbelt_see(struct seatbelt *profile, const char *path);
+/* parent: after the last grant. */
+const char *seatbelt_finish(struct seatbelt *profile);
+void seatbelt_free(struct seatbelt *profile);
+/* True when this process can be put into a sandbox: it is in none. */
+bool seatbelt_available(void);
+/* child: enforces the profile on every thread. When that fails `why` says more. */
+const char *seatbelt_apply(const struct seatbelt *profile, char *why, size_t size);
+
 /* ---- relay.c: what the block prints ---- */
 
 struct relay {
