@@ -71,6 +71,7 @@ RSpec.describe AgentJail, "without any grant" do
         e.message
       end
     RUBY
+    "resolv, which reads the name servers as it loads" => 'require "resolv"; Resolv::IPv4::Regex.match?("127.0.0.1")',
     "a class that loads when it is named" => 'autoload :OpenStruct, "ostruct"; OpenStruct.new(a: 1).a',
     "JSON" => 'JSON.parse(%([1, {"a": null}]))',
     "YAML" => 'require "yaml"; YAML.load("a: [1, 2]")',

@@ -16,15 +16,16 @@ module AgentJail
     RBCONFIG = %w[rubylibdir rubyarchdir rubyarchprefix sitedir sitelibdir sitearchdir vendordir vendorlibdir
                   vendorarchdir topdir].freeze
     LIBRARIES = %w[/lib /usr/lib /usr/local/lib].freeze
+    # resolv.conf is read by Ruby's own resolv as it is loaded, which net/http does.
     DATA = %w[/usr/share/zoneinfo /usr/share/ca-certificates /usr/local/share/ca-certificates /etc/localtime
-              /etc/ld.so.cache /etc/ssl/certs /etc/ssl/cert.pem
+              /etc/resolv.conf /etc/ld.so.cache /etc/ssl/certs /etc/ssl/cert.pem
               /etc/ssl/openssl.cnf /etc/pki/tls/certs /etc/pki/tls/cert.pem /etc/pki/tls/openssl.cnf
               /etc/pki/ca-trust/extracted /etc/crypto-policies].freeze
     KERNEL = %w[/proc/cpuinfo /proc/meminfo /proc/stat /proc/sys/vm/overcommit_memory /sys/devices/system/cpu
                 /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max].freeze
     DEVICES = %w[/dev/random /dev/urandom].freeze
     SINKS = %w[/dev/null /dev/zero /dev/full].freeze
-    NAMES = %w[/etc/hosts /etc/resolv.conf /etc/nsswitch.conf /etc/host.conf /etc/gai.conf /etc/services
+    NAMES = %w[/etc/hosts /etc/nsswitch.conf /etc/host.conf /etc/gai.conf /etc/services
                /etc/protocols].freeze
     PROGRAMS = %w[/lib64 /bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /usr/libexec].freeze
     VARIABLES = %w[SSL_CERT_FILE SSL_CERT_DIR OPENSSL_CONF TZDIR].freeze
