@@ -43,7 +43,8 @@ namespace :cross do
   desc "The plain-C files for aarch64, emulated (aarch64-linux-gnu-gcc, qemu-aarch64)"
   task :aarch64 do
     wanted.call("aarch64-linux-gnu-gcc", "qemu-aarch64")
-    filters = units.call("aarch64", %w[aarch64-linux-gnu-gcc -static], runner: %w[qemu-aarch64], arguments: %w[emulated])
+    filters = units.call("aarch64", %w[aarch64-linux-gnu-gcc -static],
+                         runner: %w[qemu-aarch64], arguments: %w[emulated])
     same.call("aarch64", filters)
   end
 end

@@ -67,12 +67,12 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
       setup = hooked(in_child: "5.times { Thread.new { sleep } }; Thread.pass")
       block = <<~'RUBY'
         writes = Array.new(8) { |i| Thread.new { File.write("#{DIRECTORY}/#{HOW}#{i}", "x") rescue "refused" } }.map(&:value)
-        puts writes.tally.inspect
+        puts writes.tally.to_a.inspect
         puts Dir["/proc/self/task/*/status"].map { |path| File.read(path)[/^Seccomp:\t(\d)/, 1] }.uniq.inspect
       RUBY
       jail, plain = both { |how| around_fork(block, how, setup).stdout.lines.first(2) }
 
-      expect([jail, plain]).to eq([%W[{"refused"=>8}\n ["2"]\n], %W[{1=>8}\n ["0"]\n]])
+      expect([jail, plain]).to eq([[%([["refused", 8]]\n), %(["2"]\n)], ["[[1, 8]]\n", %(["0"]\n)]])
     end
 
     it "ends in its time when a thread will not be stopped" do

@@ -163,7 +163,9 @@ module Sbpl
     def filter(filter, operations)
       name, *arguments = filter
       kind, of = FILTERS.fetch(name) { raise Invalid, "there is no filter #{name}" }
-      raise Invalid, "#{name} has no sense for #{operations}" unless operations.all? { |operation| of.match?(operation) }
+      unless operations.all? { |operation| of.match?(operation) }
+        raise Invalid, "#{name} has no sense for #{operations}"
+      end
       raise Invalid, "#{name} wants one argument: #{filter}" unless arguments.size == 1
 
       [name, argument(name, kind, arguments.first)]
