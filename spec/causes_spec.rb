@@ -179,11 +179,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
     Causes.call("memset", %i[VOIDP INT SIZE_T], :VOIDP, nil, 0, 1).to_i
   end
   row["a value that cannot be dumped for want of memory", :MemoryError, memory_words, small] do
-<<<<<<< HEAD
     ("x" * (20 << 20)).then { |text| Array.new(60) { text.dup } } # they share their bytes, and the dump does not
-=======
-    Causes.fill { |strings| strings.pop(strings.size / 4) }
->>>>>>> 08ce62a (Specs under Ruby 3.4: no form of Hash#inspect, no guess at what the caller has freed, no wait for a block that did not begin)
   end
   row["NoMemoryError as its message is asked", :MemoryError, memory_words, small] do
     raise Causes::Odd.error(message: -> { "x" * (200 << 20) })
