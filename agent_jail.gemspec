@@ -13,7 +13,7 @@ Gem::Specification.new do |spec|
   spec.description = <<~TEXT
     AgentJail.run { ... } forks, closes a jail around the child (files, network, processes, memory, time) and hands
     back the block's value, or an exception that names the true cause. Made for tool calls written by a language
-    model. A native extension for Linux without runtime dependencies.
+    model. A native extension without runtime dependencies, for Linux, and for macOS, where it has not been run yet.
   TEXT
 
   spec.required_ruby_version = ">= 3.1"

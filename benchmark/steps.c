@@ -1,25 +1,25 @@
 /*
  * steps.c - times the steps that close a jail, each by itself, in the process that calls it. steps.rb forks one for it.
  *
- * confine.c is included, not linked: its table of steps is nobody else's business.
+ * confine_linux.c is included, not linked: which step is which is nobody else's business.
  */
-#include "../ext/agent_jail/confine.c"
+#include "../ext/agent_jail/confine_linux.c"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>
 
-#define STEPS (sizeof(steps) / sizeof(steps[0]))
+#define STEPS (sizeof(confine_steps) / sizeof(confine_steps[0]) - 1)
 
 static const struct {
     const char *name;
-    const char *(*step)(struct jail *);
+    confine_step *step;
 } names[] = {
-    {"check_parent", check_parent},       {"unblock_signals", unblock_signals},
-    {"enter_relays", enter_relays},       {"deaden_descriptors", deaden_descriptors},
-    {"leave_watch", leave_watch},         {"privatise_mappings", privatise_mappings},
-    {"grant_own_proc", grant_own_proc},   {"apply_limits", apply_limits},
-    {"confine_threads", confine_threads}, {"close_tools", close_tools},
+    {"check_parent", confine_check_parent}, {"unblock_signals", confine_unblock_signals},
+    {"enter_relays", confine_enter_relays}, {"deaden_descriptors", confine_deaden_descriptors},
+    {"leave_watch", leave_watch},           {"privatise_mappings", privatise_mappings},
+    {"grant_own_proc", grant_own_proc},     {"apply_limits", confine_apply_limits},
+    {"confine_threads", confine_threads},   {"close_tools", close_tools},
     {"filter_calls", filter_calls},
 };
 
@@ -32,7 +32,7 @@ __attribute__((visibility("default"))) size_t steps_count(void)
 __attribute__((visibility("default"))) const char *steps_name(size_t index)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (names[i].step == steps[index])
+        if (names[i].step == confine_steps[index])
             return names[i].name;
     return NULL;
 }
@@ -97,7 +97,7 @@ __attribute__((visibility("default"))) const char *steps_time(const char *const 
     for (size_t i = 0; failed == NULL && i < STEPS; i++) {
         double start = now();
 
-        failed = steps[i](&jail);
+        failed = confine_steps[i](&jail);
         seconds[i] = now() - start;
     }
     return failed;

@@ -35,6 +35,7 @@ RSpec.describe AgentJail::Platform do
     %w[ruby x86_64-linux] => true, %w[ruby x86_64-linux-musl] => true, %w[ruby aarch64-linux] => true,
     %w[ruby aarch64-linux-gnu] => true, %w[ruby x86_64-linux-gnux32] => false, %w[ruby i686-linux] => false,
     %w[ruby armv7l-linux-gnueabihf] => false, %w[ruby riscv64-linux] => false, %w[ruby aarch64_be-linux] => false,
+    %w[ruby arm64-darwin23] => true, %w[ruby x86_64-darwin21] => true, %w[truffleruby arm64-darwin23] => false,
     %w[jruby java] => false, %w[truffleruby x86_64-linux] => false, %w[ruby x64-mingw-ucrt] => false
   }.each do |(engine, platform), supported|
     it "#{supported ? "can" : "cannot"} fork a jail with #{engine} on #{platform}" do
@@ -45,7 +46,45 @@ RSpec.describe AgentJail::Platform do
     end
   end
 
-  describe ".landlock_abi" do
+  describe "on macOS" do
+    before { stub_const("RUBY_PLATFORM", "arm64-darwin23") }
+
+    def enforcing(answers)
+      allow(AgentJail::Native).to receive(:enforcement).and_return(answers)
+      described_class.instance_variable_set(:@unenforced, nil)
+    end
+
+    after { described_class.instance_variable_set(:@unenforced, nil) }
+
+    it "tells of Seatbelt and the footprint, and of nothing that Linux has" do
+      enforcing({ seatbelt: true, footprint: true })
+
+      expect([described_class.enforcement, described_class.unenforced]).to eq([{ seatbelt: true, footprint: true }, []])
+      expect(described_class.report.lines.drop(1)).to match([/\ASeatbelt.* yes$/, /footprint.* yes\z/])
+      expect(described_class.report).not_to match(/Landlock|seccomp|pidfd|0\.0/)
+    end
+
+    it "needs both" do
+      told = [{ seatbelt: false, footprint: true }, { seatbelt: true, footprint: false }].map do |answers|
+        enforcing(answers)
+        described_class.unenforced
+      end
+
+      expect(told).to match([[/\ASeatbelt/], [/footprint/]])
+    end
+
+    it "has no Landlock, which nobody is asked about" do
+      expect([described_class.landlock_abi, described_class.landlock_supported?]).to eq([0, false])
+    end
+
+    it "enforces nothing without the extension" do
+      stub_const("RUBY_ENGINE", "jruby")
+
+      expect(described_class.enforcement).to eq({ seatbelt: false, footprint: false })
+    end
+  end
+
+  describe ".landlock_abi", if: described_class.linux? do
     # The kernel's own answer, asked past the gem; a kernel without Landlock answers -1.
     def kernel_abi
       call = Fiddle::Function.new(Fiddle::Handle::DEFAULT["syscall"],
@@ -104,7 +143,7 @@ RSpec.describe AgentJail::Platform do
   end
 
   describe ".kernel_version" do
-    it "is the running kernel's major and minor number, comparable" do
+    it "is the running kernel's major and minor number, comparable", if: described_class.linux? do
       major, minor = Etc.uname[:release].scan(/\d+/)
 
       expect(described_class.kernel_version).to eq(Gem::Version.new("#{major}.#{minor}")).and be > Gem::Version.new("3.10")
@@ -144,7 +183,7 @@ RSpec.describe AgentJail, "where it cannot jail" do
 
   {
     "fork" => ["here\nhere\n", RUBY_PLATFORM],
-    "Landlock" => %W[forked\nforked\n Landlock]
+    **(AgentJail::Platform.linux? ? { "Landlock" => %W[forked\nforked\n Landlock] } : {})
   }.each do |feature, (output, names)|
     context "without #{feature}" do
       it "raises UnsupportedPlatformError under on_unsupported :raise, and runs nothing" do

@@ -4,7 +4,7 @@ require "spec_helper"
 
 # The profile for macOS, as text: read by a reader that refuses what the system's compiler would, and asked what it lets
 # a process do. What the kernel of a Mac makes of it cannot be seen here.
-RSpec.describe "the Seatbelt profile", if: Seatbelt.built? do
+RSpec.describe "the Seatbelt profile", if: Seatbelt.compiler? do
   around do |example|
     # As the kernel knows it: on macOS the directory for temporary files lies behind a symlink.
     Dir.mktmpdir { |directory| example.run(@root = File.realpath(directory)) }
@@ -324,6 +324,14 @@ RSpec.describe "the Seatbelt profile", if: Seatbelt.built? do
 
       expect(told.uniq).to eq([false])
       expect(may.allows?("file-write-create", path: root("granted", "x"))).to be(true)
+    end
+
+    it "has no socket but a pair, and any when that is asked for" do
+      told = [profile, profile(network: true)].map do |may|
+        %w[SYS_socket SYS_socketpair].map { |number| may.allows?("syscall-unix", number: number) }
+      end
+
+      expect(told).to eq([[false, true], [true, true]])
     end
 
     it "has no network, and all of it when that is asked for" do

@@ -11,7 +11,6 @@
 #include <ruby/thread.h>
 
 #include <errno.h>
-#include <linux/audit.h>
 #include <unistd.h>
 
 struct run_constants run_constants;
@@ -70,6 +69,7 @@ static void close_descriptor(int *fd)
 static VALUE story(VALUE argument)
 {
     struct run *run = (struct run *)argument;
+    const char *failed;
 
     run_prepare(run);
     fork_child(run);
@@ -78,9 +78,10 @@ static VALUE story(VALUE argument)
     relay_forked(&run->jail.relays[1]);
     run->supervision.pid = run->child;
     run->supervision.pidfd = process_open(run->child);
-    run_grant_system(run);
-    if (!report_release(run->report))
-        run_fail_call("fcntl", "F_SETSIG");
+    run_finish_walls(run);
+    failed = report_release(run->report);
+    if (failed != NULL)
+        run_fail_call(failed, "");
     return run_supervise(run);
 }
 
@@ -103,6 +104,7 @@ static VALUE clean_up(VALUE argument)
     close_descriptor(&run->jail.landlock.fd);
     close_descriptor(&run->jail.descriptors.null);
     free(run->jail.descriptors.open);
+    free(run->jail.seatbelt);
     xfree(run->keep);
     return Qnil;
 }
@@ -159,33 +161,6 @@ static VALUE native_refusal(VALUE self, VALUE bytes, VALUE permits, VALUE encodi
     return why;
 }
 
-/* call-seq: Native.landlock_abi -> Integer, 0 when the kernel has none */
-static VALUE native_landlock_abi(VALUE self)
-{
-    (void)self;
-    return INT2FIX(landlock_abi());
-}
-
-/* call-seq: Native.enforcement -> { mechanism => true or false }, as this kernel answers */
-static VALUE native_enforcement(VALUE self)
-{
-    VALUE answers = rb_hash_new();
-    size_t count;
-    const struct enforcement *row = enforcement_table(&count);
-
-    (void)self;
-    for (; count > 0; count--, row++) {
-        bool enforced;
-
-        errno = 0;
-        enforced = row->enforced();
-        if (!enforced && enforcement_unknown(errno))
-            rb_sys_fail(row->mechanism);
-        rb_hash_aset(answers, ID2SYM(rb_intern(row->mechanism)), enforced ? Qtrue : Qfalse);
-    }
-    return answers;
-}
-
 /* call-seq: Native.fiber? -> true when called in another fiber than its thread's first */
 static VALUE native_fiber_p(VALUE self)
 {
@@ -230,52 +205,6 @@ static VALUE native_remove_tree(VALUE self, VALUE path)
     return Qnil;
 }
 
-static uint32_t audit_arch_of(VALUE name)
-{
-    if (strcmp(StringValueCStr(name), "x86_64") == 0)
-        return AUDIT_ARCH_X86_64;
-    if (strcmp(StringValueCStr(name), "aarch64") == 0)
-        return AUDIT_ARCH_AARCH64;
-    rb_raise(rb_eArgError, "no filter for %" PRIsVALUE, name);
-}
-
-/* call-seq: Native.filter(arch, network, processes, scoped) -> [instructions, patched indices] */
-static VALUE native_filter(VALUE self, VALUE arch, VALUE network, VALUE processes, VALUE scoped)
-{
-    struct seccomp_options options = {
-        .network = RTEST(network), .processes = RTEST(processes), .scoped = RTEST(scoped)};
-    struct seccomp_program program;
-    const char *failed = seccomp_build(&program, audit_arch_of(arch), &options);
-    VALUE patches = rb_ary_new();
-
-    (void)self;
-    if (failed != NULL)
-        run_fail_call(failed, "");
-    for (int i = 0; i < program.patch_count; i++)
-        rb_ary_push(patches, INT2FIX(program.patches[i]));
-    return rb_assoc_new(rb_str_new((const char *)program.instructions,
-                                   program.length * (long)sizeof(program.instructions[0])),
-                        patches);
-}
-
-/* call-seq: Native.syscalls(arch) -> [[number, name, verdict], ...], sorted by number */
-static VALUE native_syscalls(VALUE self, VALUE arch)
-{
-    uint32_t audit_arch = audit_arch_of(arch);
-    VALUE rows = rb_ary_new();
-    size_t count;
-    const struct seccomp_row *row = seccomp_table(&count);
-
-    (void)self;
-    for (; count > 0; count--, row++)
-        if (seccomp_number(row, audit_arch) >= 0)
-            rb_ary_push(rows,
-                        rb_ary_new_from_args(3, INT2FIX(seccomp_number(row, audit_arch)),
-                                             rb_str_new_cstr(row->name),
-                                             rb_str_new_cstr(seccomp_verdict_name(row->verdict))));
-    return rb_ary_sort_bang(rows);
-}
-
 static VALUE constant(VALUE module, const char *name)
 {
     VALUE value = rb_const_get(module, rb_intern(name));
@@ -315,11 +244,8 @@ void Init_agent_jail_ext(void)
     look_up_constants(mAgentJail);
     rb_define_singleton_method(mNative, "run", native_run, 2);
     rb_define_singleton_method(mNative, "refusal", native_refusal, 3);
-    rb_define_singleton_method(mNative, "enforcement", native_enforcement, 0);
     rb_define_singleton_method(mNative, "fiber?", native_fiber_p, 0);
     rb_define_singleton_method(mNative, "erase_environment", native_erase_environment, 0);
     rb_define_singleton_method(mNative, "remove_tree", native_remove_tree, 1);
-    rb_define_singleton_method(mNative, "filter", native_filter, 4);
-    rb_define_singleton_method(mNative, "syscalls", native_syscalls, 1);
-    rb_define_singleton_method(mNative, "landlock_abi", native_landlock_abi, 0);
+    run_define_walls(mNative);
 }

@@ -16,8 +16,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifdef __GLIBC__ /* elsewhere stderr cannot be assigned, and a crash report goes where it goes */
-
 #define PROBE_MAX ((size_t)2 << 20)
 
 static FILE *stream;
@@ -103,25 +101,6 @@ void crash_capture(int file, uint64_t headroom)
     probe = headroom / 2 < PROBE_MAX ? (size_t)(headroom / 2) : PROBE_MAX;
     stderr = stream;
 }
-
-#else
-
-const char *crash_install(void)
-{
-    return NULL;
-}
-
-void crash_capture(int file, uint64_t headroom)
-{
-    (void)file;
-    (void)headroom;
-}
-
-void crash_flush(void)
-{
-}
-
-#endif
 
 size_t crash_read(int file, char *text, size_t size)
 {

@@ -8,12 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
 
 /* How far numbers are tried where nothing tells which are open. */
 #define PROBED_MAX 65536
@@ -63,7 +58,7 @@ static bool note(int fd, void *argument)
     return true;
 }
 
-/* Without /proc: every number that the limit allows. */
+/* Where nothing tells: every number that the limit allows. */
 static void probe(struct listing *listing)
 {
     struct rlimit limit;
@@ -79,19 +74,15 @@ static void probe(struct listing *listing)
 const char *descriptors_list(struct descriptors *descriptors)
 {
     struct listing listing = {.list = NULL};
-    int directory = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool told;
+    const char *failed = proc_each_descriptor(note, &listing, &told);
 
-    if (directory < 0) {
-        probe(&listing);
-    } else {
-        const char *failed = proc_each_number(directory, note, &listing);
-
-        (void)close(directory);
-        if (failed != NULL) {
-            free(listing.list);
-            return failed;
-        }
+    if (failed != NULL) {
+        free(listing.list);
+        return failed;
     }
+    if (!told)
+        probe(&listing);
     descriptors->open = listing.list;
     descriptors->open_count = listing.count;
     return listing.list == NULL ? "malloc" : NULL;
@@ -105,7 +96,7 @@ static bool clear_free(const struct descriptors *descriptors, int first, int las
     for (; first <= last && *looked_at < OPENED_SINCE; first++, ++*looked_at)
         if (fcntl(first, F_GETFD) >= 0 && !deaden(descriptors, first))
             return false;
-    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+    if (first > last || proc_close_range(first, last))
         return true;
     if (last > first + PROBED_MAX)
         last = first + PROBED_MAX; /* before Linux 5.9 */

@@ -34,7 +34,10 @@ static bool has_address_space(void)
 
 static bool has_tools(void)
 {
-    return closed(open("/dev/null", O_RDONLY | O_CLOEXEC)) && closed(report_open());
+    int report;
+
+    return closed(open("/dev/null", O_RDONLY | O_CLOEXEC)) && report_open(&report) == NULL &&
+           closed(report);
 }
 
 static const struct enforcement rows[] = {

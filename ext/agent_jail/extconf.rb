@@ -12,12 +12,25 @@ unless AgentJail::Platform.fork_supported?
   exit
 end
 
-# Sources per platform are listed here, so that no file asks where it is.
-common = %w[agent_jail_ext frame limits process result run_child run_prepare run_supervise run_value supervise]
-linux = %w[capabilities confine crash descriptors enforcement landlock mappings proc relay report seccomp syscalls
-           threads tree]
+# The specs build what is for macOS on Linux, against declarations and calls of their own.
+target = ENV.fetch("AGENT_JAIL_TARGET", RUBY_PLATFORM)
 
-$srcs = (common + linux).map { |name| "#{name}.c" }
+# Sources per platform are listed here, so that no file asks where it is.
+common = %w[agent_jail_ext confine descriptors frame limits process relay result run_child run_prepare run_supervise
+            run_value supervise tree]
+linux = %w[capabilities confine_linux enforcement landlock mappings proc process_linux report run_walls_linux seccomp
+           syscalls threads]
+darwin = %w[confine_darwin crash_none darwin mappings_darwin proc_darwin process_darwin report_darwin run_walls_darwin
+            seatbelt threads_darwin]
+
+if target.include?("darwin")
+  sources = common + darwin
+  # What Linux' libc has and macOS' has not.
+  append_cppflags("-include #{__dir__}/darwin.h")
+else
+  sources = common + linux + [have_macro("__GLIBC__", "stdio.h") ? "crash" : "crash_none"]
+end
+$srcs = sources.map { |name| "#{name}.c" }
 
 append_cflags(%w[-std=c11 -fvisibility=hidden -Wall -Wextra -Wmissing-prototypes -Wconversion])
 append_cflags("-Werror") if ENV["AGENT_JAIL_STRICT"]

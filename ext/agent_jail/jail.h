@@ -13,6 +13,7 @@
 #ifndef AGENT_JAIL_H
 #define AGENT_JAIL_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,12 +22,13 @@
 struct seccomp_program;
 struct descriptors;
 
-/* ---- report.c: how far a child came, told by other ways than the block's ---- */
+/* ---- report.c, report_darwin.c: how far a child came, told by other ways than the block's ---- */
 
 /*
- * A file in memory that parent and child share. The child notes its number in it as soon as it runs, so that the parent
- * knows it even when a fork hook raised; writes into it what broke when the jail cannot be closed; and seals it when the
- * jail is closed, which nobody can undo: after that what the file holds is the block's doing.
+ * A file without a name that parent and child share. The child notes its number in it as soon as it runs, so that the parent
+ * knows it even when a fork hook raised; writes into it what broke when the jail cannot be closed; and marks it when the
+ * jail is closed, which nobody can undo: on Linux by a seal, after which what the file holds is the block's doing; on
+ * macOS by losing it, so that there is nothing left by which to undo it.
  */
 enum report_stage {
     REPORT_STARTED,  /* hooks and confinement are under way, or ended with nothing said */
@@ -40,8 +42,8 @@ struct report_failure {
     char detail[1024]; /* what else there is to say, or empty */
 };
 
-/* parent: the file, or -1. */
-int report_open(void);
+/* parent: makes the file. */
+const char *report_open(int *report);
 /* child: notes who it is. Async-signal-safe. */
 void report_start(int report);
 /* parent: the number that the child noted, or 0. */
@@ -51,7 +53,7 @@ void report_fail(int report, const char *call, int error, const char *detail)
     __attribute__((noreturn));
 /* parent: has made ready what the child needs, and knows the child, by a descriptor where there are such: whatever becomes
  * of it, the parent will be told. */
-bool report_release(int report);
+const char *report_release(int report);
 /* child: waits for that. */
 void report_await_release(int report);
 /* child: the jail is closed. */
@@ -59,7 +61,7 @@ const char *report_confined(int report);
 /* parent: how far it came. */
 enum report_stage report_read(int report, struct report_failure *failure);
 
-/* ---- process.c: a child's identity, its end, and what it used ---- */
+/* ---- process.c, process_linux.c, process_darwin.c: a child's identity, its end, and what it used ---- */
 
 /* How a child ended. */
 struct process_end {
@@ -90,7 +92,8 @@ pid_t process_child(struct process_fork *fork, pid_t known);
 /* child: its own group, its death with the parent's, no handler of the parent's. Done in the fork, and again, since it
  * does no harm, where that cannot be taken for granted. */
 const char *process_enter(void);
-/* child: leaves a process in its group that ends the group when the parent is gone: programs do not die with it. */
+/* child: leaves somebody who ends its group when the parent is gone. On Linux a process, for the programs, which do not
+ * die with the parent; on macOS a thread, for the child itself as well. */
 const char *process_watch(pid_t parent);
 
 /* parent: a descriptor that stands for the process, or -1 where the kernel has none. */
@@ -111,13 +114,34 @@ void process_reap_left(void);
 double process_cpu(pid_t pid);
 /* Seconds on the monotonic clock. */
 double process_clock(void);
+void process_describe_status(struct process_end *end, int status);
+/* A detached thread with a small stack that no signal reaches; false: there is none to be had. */
+bool process_start_thread(void *(*run)(void *), void *argument);
 
-/* ---- proc.c: what /proc tells, read without malloc or stdio ---- */
+/* process_linux.c, process_darwin.c: */
+
+/* child: from here on it dies with its parent, where the kernel sees to that. */
+const char *process_die_with_parent(void);
+/* parent: the status of a process that somebody else reaped, where the descriptor knows it. */
+void process_ask_status(int pidfd, struct process_end *end);
+/* What wait4 says of the resident memory, in KiB. */
+long process_rss_kb(long ru_maxrss);
+/* macOS, parent: bytes of memory that a process has to itself, or that the largest of a group has; 0: not known. */
+uint64_t process_footprint(pid_t pid);
+uint64_t process_group_footprint(pid_t group);
+
+/* ---- proc.c, proc_darwin.c: what the system tells of this process, asked without malloc or stdio ---- */
 
 /* Calls `visit` for each entry of an open directory that is a number (/proc/self/fd, /proc/self/task) until it says
  * false. The directory's own descriptor is among those of /proc/self/fd. */
 const char *proc_each_number(int directory, bool (*visit)(int number, void *argument),
                              void *argument);
+/* Calls `visit` for each descriptor that is open, in their order, until it says false. `told`: false when nothing tells
+ * which are. */
+const char *proc_each_descriptor(bool (*visit)(int number, void *argument), void *argument,
+                                 bool *told);
+/* child: closes the descriptors from `first` to `last`; false when it cannot be done at once. */
+bool proc_close_range(int first, int last);
 /* Bytes of address space this process has; 0 when it cannot be known. */
 uint64_t proc_address_space(void);
 
@@ -225,14 +249,14 @@ struct seatbelt_options {
 #define SEATBELT_LENGTH_MAX ((size_t)512 << 10)
 
 struct seatbelt {
-    char *text; /* NULL: there is none */
     size_t length;
     bool full;       /* it did not all fit, so it is of no use */
     char seen[4096]; /* the path whose directories were named last */
+    char text[SEATBELT_LENGTH_MAX];
 };
 
-/* parent: a profile that grants what every jail needs, and what the options open. */
-const char *seatbelt_create(struct seatbelt *profile, const struct seatbelt_options *options);
+/* parent: a profile that grants what every jail needs, and what the options open; to be freed. NULL: there is no memory. */
+struct seatbelt *seatbelt_create(const struct seatbelt_options *options);
 /* parent: grants `access` (enum seatbelt_access) to a file, or to a directory and all beneath it. EINVAL: the path holds a
  * control character. */
 const char *seatbelt_grant(struct seatbelt *profile, const char *path, unsigned access);
@@ -240,7 +264,6 @@ const char *seatbelt_grant(struct seatbelt *profile, const char *path, unsigned 
 const char *seatbelt_see(struct seatbelt *profile, const char *path);
 /* parent: after the last grant. */
 const char *seatbelt_finish(struct seatbelt *profile);
-void seatbelt_free(struct seatbelt *profile);
 /* True when this process can be put into a sandbox: it is in none. */
 bool seatbelt_available(void);
 /* child: enforces the profile on every thread. When that fails `why` says more. */
@@ -255,7 +278,7 @@ struct relay {
     bool socket; /* what `to` is */
     bool full;   /* `to` takes no more for now */
     size_t at, filled;
-    char buffer[4096]; /* PIPE_BUF: what a pipe that is ready takes at once */
+    char buffer[PIPE_BUF]; /* what a pipe that is ready takes at once */
 };
 
 /* parent: makes a relay for descriptor 1 or 2 if that needs one. */
@@ -273,7 +296,7 @@ int relay_awaits(const struct relay *relay, short *events);
 /* parent: writes on what is left, and closes. */
 void relay_close(struct relay *relay);
 
-/* ---- confine.c: the steps that close the jail ---- */
+/* ---- confine.c, confine_linux.c, confine_darwin.c: the steps that close the jail ---- */
 
 struct jail {
     pid_t parent;
@@ -284,10 +307,20 @@ struct jail {
     struct relay relays[2]; /* of standard output and error; the first of both when they are one */
     bool one_output;
     struct seccomp_program *filter; /* NULL: the kernel takes none */
+    struct seatbelt *seatbelt;      /* NULL: not on macOS */
+    char why[256]; /* in the child: what the step that failed has to say beside errno */
 };
 
 /* child: walks the steps. Returns the failed call's name with errno set, or NULL when the jail is closed. */
 const char *confine(struct jail *jail);
+
+/* A step. What errno cannot tell goes to jail->why. */
+typedef const char *confine_step(struct jail *jail);
+
+/* The steps that every platform takes, and what confine_linux.c and confine_darwin.c make of them, up to a NULL. */
+confine_step confine_check_parent, confine_unblock_signals, confine_enter_relays,
+    confine_deaden_descriptors, confine_apply_limits;
+extern confine_step *const confine_steps[];
 
 /* ---- threads.c: every thread of the child is confined, or none is ---- */
 
@@ -339,6 +372,7 @@ enum supervise_event {
     SUPERVISE_ENDED,   /* the child ended without sending them */
     SUPERVISE_WALL,    /* the deadline is over */
     SUPERVISE_CPU,     /* the CPU time is used up */
+    SUPERVISE_MEMORY,  /* the memory is used up */
 };
 
 struct supervision {
@@ -350,6 +384,9 @@ struct supervision {
     double cpu_limit; /* seconds */
     double next_look; /* when the CPU clock is read next */
     int processors;
+    uint64_t (*footprint)(pid_t); /* bytes that a process has; NULL: the kernel limits them */
+    uint64_t footprint_limit;
+    double next_memory_look;
     struct relay *relays; /* two, pumped meanwhile */
     char *buffer;         /* where the bytes go */
     size_t length, got;

@@ -9,6 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
 /* What getdents64 writes; libc has no name for it. */
 struct entry {
     uint64_t inode;
@@ -47,6 +51,24 @@ const char *proc_each_number(int directory, bool (*visit)(int, void *), void *ar
         }
     }
     return filled < 0 ? "getdents64" : NULL;
+}
+
+const char *proc_each_descriptor(bool (*visit)(int, void *), void *argument, bool *told)
+{
+    int directory = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const char *failed;
+
+    *told = directory >= 0;
+    if (!*told)
+        return NULL;
+    failed = proc_each_number(directory, visit, argument);
+    (void)close(directory);
+    return failed;
+}
+
+bool proc_close_range(int first, int last)
+{
+    return syscall(SYS_close_range, first, last, 0) == 0;
 }
 
 /* Reads the beginning of a file as a string; false when it cannot be read. */

@@ -10,23 +10,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 /* A child that was forked says its number as soon as it runs at all; a machine may be slow to let it, in seconds. */
 #define CHILD_PATIENCE 10.0
@@ -34,32 +21,14 @@
 /* Real-time signals have no handlers but those that C libraries gave them for their own use. */
 #define STANDARD_SIGNALS 31
 
-/* How long a process that has ended may take to be reaped by whoever reaps it, in milliseconds. */
-#define HANG_UP_PATIENCE 100
-
-/* Where there are no process descriptors, the parent is looked for this often, in milliseconds. */
-#define WATCH_INTERVAL 50
-
 /* For a thread that does nothing but wait. */
-#define REAPER_STACK (64 << 10)
+#define WAITER_STACK (64 << 10)
 
 /* How long those of the group that others reap may take to be gone, in seconds. */
 #define GROUP_PATIENCE 0.2
 
 /* Children that the kernel could not end in time (a call stuck in a dead file server): reaped when they have. */
 #define LEFT_MAX 64
-
-#define PIDFD_SIGNAL_GROUP (1u << 2) /* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
-
-/* The kernel's interface since Linux 6.13, written out since headers are older than kernels. */
-struct pidfd_information {
-    uint64_t mask, cgroup;
-    uint32_t ids[11];
-    int32_t exit_code;
-};
-
-#define PIDFD_GET_INFORMATION _IOWR(0xFF, 11, struct pidfd_information)
-#define PIDFD_INFORMATION_EXIT (1u << 3)
 
 /*
  * The forks that are under way. A runtime's thread may change the system's thread while a fork hook waits, so each is
@@ -90,17 +59,16 @@ static void reset_signal_handlers(void)
 
 /*
  * The first thing that happens in the child, inside fork(2), with signals still blocked by the runtime: from here on
- * whatever a fork hook starts is in the child's group, the child dies with its parent, and the parent's traps are gone.
- * Next come the descriptors: a hook that closes a connection in the child says goodbye on it, which is the parent's.
+ * whatever a fork hook starts is in the child's group, the child dies with its parent where the kernel sees to that, and
+ * the parent's traps are gone. Next come the descriptors: a hook that closes a connection in the child says goodbye on
+ * it, which is the parent's.
  */
 const char *process_enter(void)
 {
     reset_signal_handlers();
     if (getpgrp() != getpid() && setpgid(0, 0) != 0)
         return "setpgid";
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
-        return "prctl(PR_SET_PDEATHSIG)";
-    return NULL;
+    return process_die_with_parent();
 }
 
 static struct process_fork *fork_of_this_thread(void)
@@ -173,61 +141,6 @@ pid_t process_child(struct process_fork *fork, pid_t known)
     return known != 0 ? known : report_child(fork->report);
 }
 
-/* All but itself in the group is killed and itself with it. Signals, which the block could send, do not reach it. */
-__attribute__((noreturn)) static void watch(pid_t parent, pid_t group)
-{
-    struct pollfd gone = {.fd = STDIN_FILENO, .events = POLLIN};
-    int pidfd = process_open(parent);
-    sigset_t all;
-
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, NULL);
-    if (pidfd >= 0)
-        (void)dup2(pidfd, STDIN_FILENO);
-    (void)syscall(SYS_close_range, STDIN_FILENO + 1, ~0u,
-                  0); /* where there is none, nothing is open but /dev/null */
-    while (getppid() == parent)
-        if (poll(&gone, pidfd >= 0 ? 1 : 0, pidfd >= 0 ? -1 : WATCH_INTERVAL) > 0)
-            break;
-    (void)kill(-group, SIGKILL);
-    _exit(0);
-}
-
-/* As a child of the parent, not of the block, which may wait for all of its own. */
-const char *process_watch(pid_t parent)
-{
-    pid_t group = getpid();
-    long watcher = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
-
-    if (watcher == 0)
-        watch(parent, group);
-    return watcher < 0 ? "clone" : NULL;
-}
-
-int process_open(pid_t pid)
-{
-    return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-static bool signal_by_descriptor(int pidfd, unsigned flags)
-{
-    return pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, flags) == 0;
-}
-
-/*
- * By the descriptor where the kernel can (6.9), since it cannot mean another group: the number of a group whose leader
- * somebody else reaped may have been given away. ESRCH: the child has not come to setpgid yet, or all are gone.
- */
-void process_kill_tree(pid_t pid, int pidfd)
-{
-    if (signal_by_descriptor(pidfd, PIDFD_SIGNAL_GROUP))
-        return;
-    if (pidfd >= 0 && errno == ESRCH)
-        (void)signal_by_descriptor(pidfd, 0);
-    else if (kill(-pid, SIGKILL) != 0)
-        (void)kill(pid, SIGKILL);
-}
-
 bool process_ended(pid_t pid, int pidfd)
 {
     siginfo_t info;
@@ -283,41 +196,18 @@ static void await_group(pid_t group, double deadline)
     }
 }
 
-static void describe_status(struct process_end *end, int status)
+void process_describe_status(struct process_end *end, int status)
 {
     end->known = true;
     end->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     end->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-/*
- * A process that somebody else reaped: its descriptor still knows its status, since Linux 6.15, from the moment that the
- * descriptor hangs up.
- */
-static void ask_descriptor(int pidfd, struct process_end *end)
-{
-    struct pollfd reaped = {.fd = pidfd, .events = 0};
-    struct pidfd_information information;
-
-    if (pidfd < 0)
-        return;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        information = (struct pidfd_information){.mask = PIDFD_INFORMATION_EXIT};
-        if (ioctl(pidfd, PIDFD_GET_INFORMATION, &information) == 0 &&
-            (information.mask & PIDFD_INFORMATION_EXIT)) {
-            describe_status(end, information.exit_code);
-            return;
-        }
-        if (attempt == 0)
-            (void)poll(&reaped, 1, HANG_UP_PATIENCE);
-    }
-}
-
 static void describe_end(struct process_end *end, int status, const struct rusage *usage)
 {
-    describe_status(end, status);
+    process_describe_status(end, status);
     end->cpu = seconds_of(usage->ru_utime) + seconds_of(usage->ru_stime);
-    end->max_rss_kb = usage->ru_maxrss;
+    end->max_rss_kb = process_rss_kb(usage->ru_maxrss);
 }
 
 bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end)
@@ -340,7 +230,7 @@ bool process_reap(pid_t pid, int pidfd, double patience, struct process_end *end
                 await_end(pidfd, deadline);
                 continue;
             }
-            ask_descriptor(pidfd, end);
+            process_ask_status(pidfd, end);
             break;
         }
         if (process_clock() >= deadline)
@@ -382,7 +272,8 @@ static void *reap(void *pid)
     return NULL;
 }
 
-static bool start_reaper(pid_t pid, const pthread_attr_t *attributes)
+static bool start_unsignalled(const pthread_attr_t *attributes, void *(*run)(void *),
+                              void *argument)
 {
     sigset_t all, before;
     pthread_t thread;
@@ -391,12 +282,12 @@ static bool start_reaper(pid_t pid, const pthread_attr_t *attributes)
     (void)sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    started = pthread_create(&thread, attributes, reap, (void *)(intptr_t)pid) == 0;
+    started = pthread_create(&thread, attributes, run, argument) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 
-bool process_reap_behind(pid_t pid)
+bool process_start_thread(void *(*run)(void *), void *argument)
 {
     pthread_attr_t attributes;
     bool started;
@@ -404,20 +295,15 @@ bool process_reap_behind(pid_t pid)
     if (pthread_attr_init(&attributes) != 0)
         return false;
     started = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
-              pthread_attr_setstacksize(&attributes, REAPER_STACK) == 0 &&
-              start_reaper(pid, &attributes);
+              pthread_attr_setstacksize(&attributes, WAITER_STACK) == 0 &&
+              start_unsignalled(&attributes, run, argument);
     (void)pthread_attr_destroy(&attributes);
     return started;
 }
 
-double process_cpu(pid_t pid)
+bool process_reap_behind(pid_t pid)
 {
-    struct timespec time;
-    clockid_t clock;
-
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
-        return -1;
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+    return process_start_thread(reap, (void *)(intptr_t)pid);
 }
 
 double process_clock(void)

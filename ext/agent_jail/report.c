@@ -14,9 +14,10 @@
 /* Seals can be added and never taken away: this one means that the jail is closed. */
 #define CLOSED F_SEAL_SHRINK
 
-int report_open(void)
+const char *report_open(int *report)
 {
-    return memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *report = memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return *report < 0 ? "memfd_create" : NULL;
 }
 
 /* In the file's owner, which costs no memory. Nobody asked for signals about the file, so none are sent. The first
@@ -35,9 +36,9 @@ pid_t report_child(int report)
 }
 
 /* In the file's signal, which nobody ever sends: the file has no owner that asked for one. */
-bool report_release(int report)
+const char *report_release(int report)
 {
-    return fcntl(report, F_SETSIG, SIGURG) == 0;
+    return fcntl(report, F_SETSIG, SIGURG) == 0 ? NULL : "fcntl(F_SETSIG)";
 }
 
 void report_await_release(int report)

@@ -2,7 +2,7 @@
  * run.h - one run, for the files that know Ruby: its state, and what they offer each other.
  *
  * agent_jail_ext.c tells the story; run_prepare.c, run_child.c and run_supervise.c are its three acts; run_value.c is
- * how the block's value crosses.
+ * how the block's value crosses; run_walls_linux.c and run_walls_darwin.c are what stands around it.
  */
 #ifndef AGENT_JAIL_RUN_H
 #define AGENT_JAIL_RUN_H
@@ -60,9 +60,17 @@ void run_fail_call(const char *call, const char *subject) __attribute__((noretur
 VALUE run_option(const struct run *run, const char *name);
 bool run_is_open(const struct run *run, const char *door);
 void run_prepare(struct run *run);
-/* The one thing that is done after it: system paths are granted where they exist, while the child comes up, which waits
- * for report_release before it closes the jail. */
-void run_grant_system(const struct run *run);
+
+/* ---- run_walls_linux.c, run_walls_darwin.c: what closes the jail, from the options ---- */
+
+void run_prepare_walls(struct run *run);
+/* After the fork: system paths are granted where they exist, while the child comes up, which waits for report_release
+ * before it closes the jail. */
+void run_finish_walls(const struct run *run);
+/* After the limits' headroom is known. */
+void run_prepare_memory(struct run *run);
+/* What lib/ and the specs ask of the walls. */
+void run_define_walls(VALUE mNative);
 
 /* ---- run_child.c: confine, block, report ---- */
 

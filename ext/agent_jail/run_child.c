@@ -173,7 +173,7 @@ __attribute__((noreturn)) static void fail_raised(struct run *run, const char *s
 static void insist(const struct run *run, const char *failed)
 {
     if (failed != NULL)
-        report_fail(run->report, failed, errno, "");
+        report_fail(run->report, failed, errno, run->jail.why);
 }
 
 void run_child(struct run *run, int fork_state)

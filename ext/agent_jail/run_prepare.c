@@ -42,86 +42,6 @@ static void prepare_pipe(struct run *run)
         run_fail_call("fcntl", "O_NONBLOCK");
 }
 
-/* A path that the caller named must exist. */
-static void grant_named(const struct run *run, const char *name, unsigned access)
-{
-    VALUE paths = run_option(run, name);
-
-    if (run_is_open(run, "processes"))
-        access |= LANDLOCK_EXECUTE;
-    for (long i = 0; i < RARRAY_LEN(paths); i++) {
-        VALUE path = RARRAY_AREF(paths, i);
-        const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path), access);
-
-        if (failed != NULL)
-            rb_syserr_fail_str(errno, rb_sprintf("%s: %" PRIsVALUE " (%s)", name, path, failed));
-    }
-}
-
-static bool is_not_there(int error)
-{
-    return error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP;
-}
-
-void run_grant_system(const struct run *run)
-{
-    for (long i = 0; i < RARRAY_LEN(run->system_grants); i++) {
-        VALUE grant = RARRAY_AREF(run->system_grants, i);
-        VALUE path = RARRAY_AREF(grant, 0);
-        const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path),
-                                            NUM2UINT(RARRAY_AREF(grant, 1)));
-
-        if (failed != NULL && !is_not_there(errno))
-            run_fail_call(failed, RSTRING_PTR(path));
-    }
-}
-
-static void prepare_landlock(struct run *run)
-{
-    const char *failed = landlock_create(&run->jail.landlock, run_is_open(run, "network"));
-
-    if (failed != NULL)
-        run_fail_call(failed, "");
-    grant_named(run, "fs_allow", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE);
-    grant_named(run, "fs_read_allow", LANDLOCK_READ);
-}
-
-/* One filter for each combination of what it depends on, built when it is first wanted. */
-static struct seccomp_program *filter_for(const struct seccomp_options *options)
-{
-    static struct seccomp_program *filters[8];
-    int index = options->network | options->processes << 1 | options->scoped << 2;
-    const char *failed;
-
-    if (filters[index] != NULL)
-        return filters[index];
-    struct seccomp_program *filter = ALLOC(struct seccomp_program);
-    failed = seccomp_build(filter, 0, options);
-    if (failed != NULL) {
-        int error = errno;
-
-        xfree(filter);
-        errno = error;
-        run_fail_call(failed, "");
-    }
-    return filters[index] = filter;
-}
-
-static void prepare_filter(struct run *run)
-{
-    struct seccomp_options options = {
-        .network = run_is_open(run, "network"),
-        .processes = run_is_open(run, "processes"),
-        .scoped = run->jail.landlock.signals,
-    };
-
-    static int available = -1; /* it does not change while the kernel runs */
-
-    if (available < 0)
-        available = seccomp_available();
-    run->jail.filter = available ? filter_for(&options) : NULL;
-}
-
 static void prepare_relay(struct run *run, int fd)
 {
     const char *failed = relay_open(&run->jail.relays[fd - 1], fd);
@@ -150,9 +70,9 @@ static void prepare_descriptors(struct run *run)
     const char *failed;
     size_t count = 0;
 
-    run->report = report_open();
-    if (run->report < 0)
-        run_fail_call("memfd_create", "");
+    failed = report_open(&run->report);
+    if (failed != NULL)
+        run_fail_call(failed, "");
     run->jail.descriptors.null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (run->jail.descriptors.null < 0)
         run_fail_call("open", "/dev/null");
@@ -178,16 +98,13 @@ static void prepare_descriptors(struct run *run)
 static void prepare_limits(struct run *run)
 {
     struct limits *limits = &run->jail.limits;
-    uint64_t inherited = proc_address_space();
 
     limits->cpu_seconds = (uint64_t)ceil(cpu_timeout(run));
     limits->file_size = number_option(run, "max_file_mb");
     limits->open_files = (uint64_t)descriptors_limit(&run->jail.descriptors,
                                                      (int)number_option(run, "max_open_files"));
-    if (inherited == 0)
-        run_fail_call("read", "/proc/self/statm");
     limits->headroom = number_option(run, "memory_mb");
-    limits->address_space = inherited + limits->headroom;
+    run_prepare_memory(run);
 }
 
 void run_prepare(struct run *run)
@@ -198,8 +115,7 @@ void run_prepare(struct run *run)
     run->jail.parent = getpid();
     run->jail.watched = run_is_open(run, "processes");
     prepare_pipe(run);
-    prepare_landlock(run);
-    prepare_filter(run);
+    run_prepare_walls(run);
     prepare_relays(run);
     prepare_descriptors(run);
     prepare_limits(run);

@@ -189,6 +189,8 @@ static VALUE conclude_without_frame(struct run *run, enum supervise_event event)
         return run_outcome(run, "wall", Qnil);
     case SUPERVISE_CPU:
         return run_outcome(run, "cpu", Qnil);
+    case SUPERVISE_MEMORY:
+        return run_outcome(run, "memory", Qnil);
     default:
         return conclude_ended(run);
     }

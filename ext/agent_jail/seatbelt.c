@@ -66,6 +66,10 @@ static const char with_network[] =
     "(allow mach-lookup (global-name \"com.apple.SystemConfiguration.DNSConfiguration\") "
     "(global-name \"com.apple.SystemConfiguration.configd\"))\n";
 
+/* A socket is refused as such where the system can: what (deny default) covers is what is done with one. */
+static const char without_network[] =
+    "(if (defined? 'syscall-unix) (deny syscall-unix (syscall-number SYS_socket)))\n";
+
 static const char with_processes[] = "(allow process-fork)\n"
                                      "(allow signal (target pgrp))\n";
 
@@ -278,17 +282,20 @@ static const char *resolve(struct seatbelt *profile, const char *path, char *rea
     return NULL;
 }
 
-const char *seatbelt_create(struct seatbelt *profile, const struct seatbelt_options *options)
+struct seatbelt *seatbelt_create(const struct seatbelt_options *options)
 {
-    *profile = (struct seatbelt){.text = malloc(SEATBELT_LENGTH_MAX)};
-    if (profile->text == NULL)
-        return "malloc";
+    struct seatbelt *profile = malloc(sizeof(*profile));
+
+    if (profile == NULL)
+        return NULL;
+    profile->length = 0;
+    profile->full = false;
+    profile->seen[0] = '\0';
     put(profile, every_jail);
-    if (options->network)
-        put(profile, with_network);
+    put(profile, options->network ? with_network : without_network);
     if (options->processes)
         put(profile, with_processes);
-    return NULL;
+    return profile;
 }
 
 /* What may be read may also be mapped as code, since that is how extensions come; what may be written as well, only
@@ -349,12 +356,6 @@ const char *seatbelt_finish(struct seatbelt *profile)
     put(profile, no_grant_covers);
     errno = E2BIG;
     return profile->full ? "a Seatbelt profile of so many paths" : NULL;
-}
-
-void seatbelt_free(struct seatbelt *profile)
-{
-    free(profile->text);
-    profile->text = NULL;
 }
 
 bool seatbelt_available(void)

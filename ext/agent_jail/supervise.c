@@ -11,6 +11,10 @@
 #define LOOK_FOR_END 0.005
 /* The CPU clock is read no more often than this. */
 #define LOOK_AT_CPU 0.01
+/* Where the kernel does not limit memory, it is read no more often than this, */
+#define LOOK_AT_MEMORY 0.01
+/* and when the rest could be used up at the earliest: no processor takes new memory faster, in bytes per second. */
+#define MEMORY_RATE 4e9
 
 /* Takes the bytes that are there. The length that was asked for ends the read, not the end of file. */
 static void take(struct supervision *supervision)
@@ -48,6 +52,19 @@ static bool cpu_is_used_up(struct supervision *supervision, double now)
     return rest <= 0;
 }
 
+static bool memory_is_used_up(struct supervision *supervision, double now)
+{
+    double rest;
+
+    if (supervision->footprint == NULL || now < supervision->next_memory_look)
+        return false;
+    rest = (double)supervision->footprint_limit - (double)supervision->footprint(supervision->pid);
+    supervision->next_memory_look = now + rest / MEMORY_RATE / supervision->processors;
+    if (supervision->next_memory_look < now + LOOK_AT_MEMORY)
+        supervision->next_memory_look = now + LOOK_AT_MEMORY;
+    return rest < 0;
+}
+
 enum supervise_event supervise_advance(struct supervision *supervision)
 {
     bool ended;
@@ -64,6 +81,8 @@ enum supervise_event supervise_advance(struct supervision *supervision)
     now = process_clock();
     if (now >= supervision->deadline)
         return SUPERVISE_WALL;
+    if (memory_is_used_up(supervision, now))
+        return SUPERVISE_MEMORY;
     return cpu_is_used_up(supervision, now) ? SUPERVISE_CPU : SUPERVISE_PENDING;
 }
 
@@ -71,8 +90,11 @@ double supervise_patience(const struct supervision *supervision)
 {
     double until = supervision->deadline < supervision->next_look ? supervision->deadline
                                                                   : supervision->next_look;
-    double patience = until - process_clock();
+    double patience;
 
+    if (supervision->footprint != NULL && supervision->next_memory_look < until)
+        until = supervision->next_memory_look;
+    patience = until - process_clock();
     if (supervision->pidfd < 0 && patience > LOOK_FOR_END)
         patience = LOOK_FOR_END;
     return patience > 0 ? patience : 0;

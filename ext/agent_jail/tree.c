@@ -60,6 +60,7 @@ static bool drop(int parent, const char *name)
 }
 
 /* A directory's owner may have taken his own rights away. By its descriptor: a name could be a symlink's by now. */
+#ifdef O_PATH
 static bool allow_all(int parent, const char *name)
 {
     int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -73,6 +74,13 @@ static bool allow_all(int parent, const char *name)
     (void)close(fd);
     return done;
 }
+#else
+/* Where the call itself follows no symlink. */
+static bool allow_all(int parent, const char *name)
+{
+    return fchmodat(parent, name, S_IRWXU, AT_SYMLINK_NOFOLLOW) == 0;
+}
+#endif
 
 static bool drop_or_move_up(struct removal *removal, int parent, const char *name)
 {

@@ -26,6 +26,9 @@ module AgentJail
     # A driver in C says so in an error of its own.
     UNREACHABLE = Errno::ENETUNREACH.new.message.b.freeze
 
+    # On macOS a socket is refused as a file would be. Ruby names the call.
+    SOCKET_CALL = /\b(?:socket|connect|bind|listen|accept|sendto|sendmsg|send)\(2\)/n
+
     CAUSES_MAX = 16
 
     class << self
@@ -75,8 +78,13 @@ module AgentJail
       end
 
       def network?(error)
-        error.is_a?(Errno::ENETUNREACH) || resolution_file?(error) || words_of(error).include?(UNREACHABLE) ||
+        error.is_a?(Errno::ENETUNREACH) || resolution_file?(error) || socket_call?(error) ||
+          words_of(error).include?(UNREACHABLE) ||
           error.class.ancestors.any? { |ancestor| RESOLUTION.include?(ancestor.name) }
+      end
+
+      def socket_call?(error)
+        Platform.macos? && permission?(error) && SOCKET_CALL.match?(words_of(error))
       end
 
       # Resolv reads them by itself, whoever asks it.

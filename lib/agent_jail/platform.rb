@@ -29,6 +29,12 @@ module AgentJail
     # What the filter has tables for. The x32 interface of x86-64 is another.
     ARCHITECTURES = /\A(?:x86_64|aarch64)-(?!.*x32)/
 
+    # The same on macOS, where the jail needs both.
+    MACOS_MECHANISMS = {
+      seatbelt: "Seatbelt, in a process that is in no sandbox yet (paths, network, processes, other processes)",
+      footprint: "the memory footprint (memory beyond what was inherited)"
+    }.freeze
+
     class << self
       # True on Linux.
       def linux?
@@ -47,7 +53,7 @@ module AgentJail
 
       # True where the gem has a native extension that can fork and confine a child.
       def fork_supported?
-        RUBY_ENGINE == "ruby" && linux? && RUBY_PLATFORM.match?(ARCHITECTURES)
+        RUBY_ENGINE == "ruby" && (macos? || (linux? && RUBY_PLATFORM.match?(ARCHITECTURES)))
       end
 
       # True when the running kernel has Landlock and it is switched on. It is asked, not guessed from a version.
@@ -57,14 +63,15 @@ module AgentJail
 
       # The version of the Landlock interface that the running kernel speaks, an Integer; 0 when it has none.
       def landlock_abi
-        fork_supported? ? Native.landlock_abi : 0
+        fork_supported? && linux? ? Native.landlock_abi : 0
       end
 
       # What the running kernel enforces, by mechanism: an Integer (Landlock's ABI), true or false.
       #
       #   AgentJail::Platform.enforcement # => { landlock: 7, signals: true, seccomp: true, pidfd: true, ... }
       def enforcement
-        return MECHANISMS.to_h { |name, _| [name, false] } unless fork_supported?
+        return mechanisms.to_h { |name, _| [name, false] } unless fork_supported?
+        return Native.enforcement if macos?
 
         abi = landlock_abi
         { landlock: abi.zero? ? false : abi, **Native.enforcement }
@@ -72,14 +79,14 @@ module AgentJail
 
       # What is needed and not there, in words; empty where the jail holds all that it promises.
       def unenforced
-        @unenforced ||= enforcement.slice(*NEEDED).filter_map { |name, there| MECHANISMS[name] unless there }.freeze
+        @unenforced ||= enforcement.slice(*needed).filter_map { |name, there| mechanisms[name] unless there }.freeze
       end
 
       # The same for a person, a line per mechanism.
       def report
-        rows = enforcement.map { |name, there| [MECHANISMS[name], describe(name, there)] }
+        rows = enforcement.map { |name, there| [mechanisms[name], describe(name, there)] }
         width = rows.map { |title, _| title.size }.max
-        ["agent_jail #{VERSION} on #{RUBY_PLATFORM}, kernel #{kernel_version}",
+        ["agent_jail #{VERSION} on #{RUBY_PLATFORM}, kernel #{kernel_name}",
          *rows.map { |title, words| "#{title.ljust(width)}  #{words}" }].join("\n")
       end
 
@@ -89,6 +96,18 @@ module AgentJail
       end
 
       private
+
+      def kernel_name
+        macos? ? Etc.uname[:release] : kernel_version
+      end
+
+      def mechanisms
+        macos? ? MACOS_MECHANISMS : MECHANISMS
+      end
+
+      def needed
+        macos? ? MACOS_MECHANISMS.keys : NEEDED
+      end
 
       def describe(name, there)
         case there

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "rbconfig"
+require_relative "macos_paths"
 
 module AgentJail
   # What Ruby needs to read to go on working, taken from the running process rather than from a list: where Ruby and its
@@ -60,8 +61,13 @@ module AgentJail
 
       def worked_out(network, processes)
         read = processes ? READ | EXECUTE : READ
-        [*granted(outermost(libraries + data), read), *granted(outermost(SINKS), READ | WRITE),
-         *(granted(outermost(NAMES), READ) if network), *(granted(programs, read) if processes)].freeze
+        [*granted(outermost(libraries + data), read), *granted(outermost(known(:SINKS)), READ | WRITE),
+         *(granted(outermost(known(:NAMES)), READ) if network), *(granted(programs, read) if processes)].freeze
+      end
+
+      # What is known by name: here, or on macOS.
+      def known(name)
+        (Platform.macos? ? MacosPaths : self).const_get(name)
       end
 
       def granted(paths, access)
@@ -70,19 +76,22 @@ module AgentJail
 
       def libraries
         directories = RBCONFIG.map { |name| RbConfig::CONFIG[name] } + Gem.path + $LOAD_PATH.map(&:to_s) + mapped
-        directories.compact.select { |path| path.start_with?("/") && library?(path) } + LIBRARIES
+        directories.compact.select { |path| path.start_with?("/") && library?(path) } + known(:LIBRARIES)
       end
 
       def data
-        DATA + KERNEL + DEVICES + ENV.values_at(*VARIABLES).compact.flat_map { |value| value.split(":") }
+        known(:DATA) + known(:KERNEL) + known(:DEVICES) +
+          ENV.values_at(*VARIABLES).compact.flat_map { |value| value.split(":") }
       end
 
       def programs
-        outermost(PROGRAMS + @path.split(":").select { |path| path.start_with?("/") && library?(path) })
+        outermost(known(:PROGRAMS) + @path.split(":").select { |path| path.start_with?("/") && library?(path) })
       end
 
       # Directories of the shared libraries that are mapped into this process.
       def mapped
+        return Native.libraries.map { |path| File.dirname(path) }.uniq if Platform.macos?
+
         File.foreach("/proc/self/maps").filter_map { |line| line[%r{(/.*)/[^/]+\.so[.\d]*$}, 1] }.uniq
       rescue SystemCallError
         []
@@ -90,7 +99,7 @@ module AgentJail
 
       def library?(path)
         path = File.expand_path(path)
-        path.count("/") > 1 && !NEVER.include?(path) && !"#{home}/".start_with?("#{path}/")
+        path.count("/") > 1 && !known(:NEVER).include?(path) && !"#{home}/".start_with?("#{path}/")
       end
 
       def home
@@ -99,12 +108,14 @@ module AgentJail
         "/"
       end
 
-      # Real paths, without those that lie beneath another.
+      # Real paths, without those that lie beneath another. On macOS a symlink has to be granted to be followed, so that
+      # the paths that lead through one come as they are, too.
       def outermost(paths)
         real = paths.filter_map { |path| real_path(path) }.uniq.sort
-        real.each_with_object([]) do |path, kept|
-          kept << path unless kept.any? { |above| path.start_with?("#{above}/") }
+        kept = real.each_with_object([]) do |path, above|
+          above << path unless above.any? { |other| path.start_with?("#{other}/") }
         end
+        Platform.macos? ? kept + (paths.uniq - real).select { |path| real_path(path) } : kept
       end
 
       def real_path(path)

@@ -6,7 +6,7 @@ require "fiddle"
 # System calls made by number, the kernel's own answer to them, and processes to aim them at.
 module KernelCalls
   ARCH = { "arm64" => "aarch64" }.fetch(RbConfig::CONFIG["host_cpu"], RbConfig::CONFIG["host_cpu"])
-  NUMBERS = (AgentJail::Platform.fork_supported? ? AgentJail::Native.syscalls(ARCH) : [])
+  NUMBERS = (AgentJail::Platform.fork_supported? && AgentJail::Platform.linux? ? AgentJail::Native.syscalls(ARCH) : [])
             .to_h { |number, name, _| [name.to_sym, number] }.freeze
 
   module_function

@@ -12,9 +12,9 @@ module Seatbelt
   EXECUTE = 4
 
   class << self
-    # Whether there is a compiler.
-    def built?
-      !library.nil?
+    # Where there is none, neither was the extension built here.
+    def compiler?
+      system(*RbConfig::CONFIG["CC"].split, "--version", out: File::NULL, err: File::NULL) == true
     end
 
     # The text of a profile. +grants+: [path, access] in their order; +see+: paths to be looked at.
@@ -67,9 +67,7 @@ module Seatbelt
     end
 
     def library
-      return @library if defined?(@library)
-
-      @library = build
+      @library ||= build
     end
 
     def build
@@ -81,7 +79,8 @@ module Seatbelt
       sources = ["#{extension}/seatbelt.c", *%w[profile sandbox].map { |name| "#{__dir__}/macos/#{name}.c" }]
       command = [*RbConfig::CONFIG["CC"].split, "-std=c11", "-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", "-Wall", "-Wextra",
                  "-Werror", "-I#{extension}", "-o", path, *sources]
-      system(*command) ? Fiddle.dlopen(path) : nil
+      system(*command, exception: true)
+      Fiddle.dlopen(path)
     end
   end
 end

@@ -4,6 +4,7 @@
 #include "jail.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *profile_begin(int network, int processes);
@@ -15,7 +16,7 @@ const char *profile_text(void);
 const char *profile_why(void);
 int profile_error(void);
 
-static struct seatbelt profile;
+static struct seatbelt *profile;
 static char why[256];
 static int error;
 
@@ -29,34 +30,35 @@ const char *profile_begin(int network, int processes)
 {
     struct seatbelt_options options = {.network = network != 0, .processes = processes != 0};
 
-    seatbelt_free(&profile);
-    return told(seatbelt_create(&profile, &options));
+    free(profile);
+    profile = seatbelt_create(&options);
+    return told(profile == NULL ? "malloc" : NULL);
 }
 
 const char *profile_grant(const char *path, unsigned access)
 {
-    return told(seatbelt_grant(&profile, path, access));
+    return told(seatbelt_grant(profile, path, access));
 }
 
 const char *profile_see(const char *path)
 {
-    return told(seatbelt_see(&profile, path));
+    return told(seatbelt_see(profile, path));
 }
 
 const char *profile_finish(void)
 {
-    return told(seatbelt_finish(&profile));
+    return told(seatbelt_finish(profile));
 }
 
 const char *profile_apply(void)
 {
     memset(why, 0, sizeof(why));
-    return told(seatbelt_apply(&profile, why, sizeof(why)));
+    return told(seatbelt_apply(profile, why, sizeof(why)));
 }
 
 const char *profile_text(void)
 {
-    return profile.text;
+    return profile->text;
 }
 
 const char *profile_why(void)

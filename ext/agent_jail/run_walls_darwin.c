@@ -1,0 +1,126 @@
+/*
+ * run_walls_darwin.c - the walls of a jail on macOS, from the options: the sandbox's profile, and the watch over memory.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <mach-o/dyld.h>
+#include <unistd.h>
+
+/* A path that the caller named must exist. What lies beneath another comes before it: a root stays where it is, but not
+ * for who may write above it. */
+static void grant_named(const struct run *run, const char *name, unsigned access)
+{
+    VALUE paths = rb_funcall(run_option(run, name), rb_intern("sort"), 0);
+
+    if (run_is_open(run, "processes"))
+        access |= SEATBELT_EXECUTE;
+    for (long i = RARRAY_LEN(paths) - 1; i >= 0; i--) {
+        VALUE path = RARRAY_AREF(paths, i);
+        const char *failed = seatbelt_grant(run->jail.seatbelt, StringValueCStr(path), access);
+
+        if (failed != NULL)
+            rb_syserr_fail_str(errno, rb_sprintf("%s: %" PRIsVALUE " (%s)", name, path, failed));
+    }
+}
+
+/* EINVAL: it cannot be named, so it is not granted. */
+static bool is_passed_over(int error)
+{
+    return error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP ||
+           error == EINVAL;
+}
+
+static void grant_system(struct seatbelt *seatbelt, VALUE grants)
+{
+    for (long i = 0; i < RARRAY_LEN(grants); i++) {
+        VALUE grant = RARRAY_AREF(grants, i);
+        VALUE path = RARRAY_AREF(grant, 0);
+        const char *failed =
+            seatbelt_grant(seatbelt, StringValueCStr(path), NUM2UINT(RARRAY_AREF(grant, 1)));
+
+        if (failed != NULL && !is_passed_over(errno))
+            run_fail_call(failed, RSTRING_PTR(path));
+    }
+}
+
+static void see_working_directory(struct seatbelt *seatbelt)
+{
+    char path[PATH_MAX];
+
+    if (getcwd(path, sizeof(path)) != NULL)
+        (void)seatbelt_see(seatbelt, path); /* where it cannot be, it cannot be looked at */
+}
+
+void run_prepare_walls(struct run *run)
+{
+    struct seatbelt_options options = {
+        .network = run_is_open(run, "network"),
+        .processes = run_is_open(run, "processes"),
+    };
+    const char *failed;
+
+    run->jail.seatbelt = seatbelt_create(&options);
+    if (run->jail.seatbelt == NULL)
+        run_fail_call("malloc", "");
+    grant_system(run->jail.seatbelt, run->system_grants);
+    grant_named(run, "fs_read_allow", SEATBELT_READ);
+    grant_named(run, "fs_allow", SEATBELT_READ | SEATBELT_WRITE);
+    see_working_directory(run->jail.seatbelt);
+    failed = seatbelt_finish(run->jail.seatbelt);
+    if (failed != NULL)
+        run_fail_call(failed, "");
+}
+
+/* The profile was finished before the fork: it is text. */
+void run_finish_walls(const struct run *run)
+{
+    (void)run;
+}
+
+/* A child may come to have all that it inherited beside what it takes, page by page as it touches them. */
+void run_prepare_memory(struct run *run)
+{
+    uint64_t inherited = process_footprint(getpid());
+
+    if (inherited == 0)
+        run_fail_call("proc_pid_rusage", "");
+    run->supervision.footprint = process_group_footprint;
+    run->supervision.footprint_limit = inherited + run->jail.limits.headroom;
+}
+
+/* ---- what lib/ and the specs ask of them ---- */
+
+/* call-seq: Native.enforcement -> { mechanism => true or false }, as this system answers */
+static VALUE native_enforcement(VALUE self)
+{
+    VALUE answers = rb_hash_new();
+
+    (void)self;
+    rb_hash_aset(answers, ID2SYM(rb_intern("seatbelt")), seatbelt_available() ? Qtrue : Qfalse);
+    rb_hash_aset(answers, ID2SYM(rb_intern("footprint")),
+                 process_footprint(getpid()) != 0 ? Qtrue : Qfalse);
+    return answers;
+}
+
+/* call-seq: Native.libraries -> paths of what is loaded into this process */
+static VALUE native_libraries(VALUE self)
+{
+    VALUE paths = rb_ary_new();
+
+    (void)self;
+    for (uint32_t i = 0; i < _dyld_image_count(); i++) {
+        const char *path = _dyld_get_image_name(i);
+
+        if (path != NULL)
+            rb_ary_push(paths, rb_str_new_cstr(path));
+    }
+    return paths;
+}
+
+void run_define_walls(VALUE mNative)
+{
+    rb_define_singleton_method(mNative, "enforcement", native_enforcement, 0);
+    rb_define_singleton_method(mNative, "libraries", native_libraries, 0);
+}

@@ -1,0 +1,187 @@
+/*
+ * run_walls_linux.c - the walls of a jail on Linux, from the options: Landlock's ruleset, the filter, the address space.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A path that the caller named must exist. */
+static void grant_named(const struct run *run, const char *name, unsigned access)
+{
+    VALUE paths = run_option(run, name);
+
+    if (run_is_open(run, "processes"))
+        access |= LANDLOCK_EXECUTE;
+    for (long i = 0; i < RARRAY_LEN(paths); i++) {
+        VALUE path = RARRAY_AREF(paths, i);
+        const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path), access);
+
+        if (failed != NULL)
+            rb_syserr_fail_str(errno, rb_sprintf("%s: %" PRIsVALUE " (%s)", name, path, failed));
+    }
+}
+
+static bool is_not_there(int error)
+{
+    return error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP;
+}
+
+void run_finish_walls(const struct run *run)
+{
+    for (long i = 0; i < RARRAY_LEN(run->system_grants); i++) {
+        VALUE grant = RARRAY_AREF(run->system_grants, i);
+        VALUE path = RARRAY_AREF(grant, 0);
+        const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path),
+                                            NUM2UINT(RARRAY_AREF(grant, 1)));
+
+        if (failed != NULL && !is_not_there(errno))
+            run_fail_call(failed, RSTRING_PTR(path));
+    }
+}
+
+static void prepare_landlock(struct run *run)
+{
+    const char *failed = landlock_create(&run->jail.landlock, run_is_open(run, "network"));
+
+    if (failed != NULL)
+        run_fail_call(failed, "");
+    grant_named(run, "fs_allow", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE);
+    grant_named(run, "fs_read_allow", LANDLOCK_READ);
+}
+
+/* One filter for each combination of what it depends on, built when it is first wanted. */
+static struct seccomp_program *filter_for(const struct seccomp_options *options)
+{
+    static struct seccomp_program *filters[8];
+    int index = options->network | options->processes << 1 | options->scoped << 2;
+    const char *failed;
+
+    if (filters[index] != NULL)
+        return filters[index];
+    struct seccomp_program *filter = ALLOC(struct seccomp_program);
+    failed = seccomp_build(filter, 0, options);
+    if (failed != NULL) {
+        int error = errno;
+
+        xfree(filter);
+        errno = error;
+        run_fail_call(failed, "");
+    }
+    return filters[index] = filter;
+}
+
+static void prepare_filter(struct run *run)
+{
+    struct seccomp_options options = {
+        .network = run_is_open(run, "network"),
+        .processes = run_is_open(run, "processes"),
+        .scoped = run->jail.landlock.signals,
+    };
+
+    static int available = -1; /* it does not change while the kernel runs */
+
+    if (available < 0)
+        available = seccomp_available();
+    run->jail.filter = available ? filter_for(&options) : NULL;
+}
+
+void run_prepare_walls(struct run *run)
+{
+    prepare_landlock(run);
+    prepare_filter(run);
+}
+
+void run_prepare_memory(struct run *run)
+{
+    uint64_t inherited = proc_address_space();
+
+    if (inherited == 0)
+        run_fail_call("read", "/proc/self/statm");
+    run->jail.limits.address_space = inherited + run->jail.limits.headroom;
+}
+
+/* ---- what lib/ and the specs ask of them ---- */
+
+/* call-seq: Native.landlock_abi -> Integer, 0 when the kernel has none */
+static VALUE native_landlock_abi(VALUE self)
+{
+    (void)self;
+    return INT2FIX(landlock_abi());
+}
+
+/* call-seq: Native.enforcement -> { mechanism => true or false }, as this kernel answers */
+static VALUE native_enforcement(VALUE self)
+{
+    VALUE answers = rb_hash_new();
+    size_t count;
+    const struct enforcement *row = enforcement_table(&count);
+
+    (void)self;
+    for (; count > 0; count--, row++) {
+        bool enforced;
+
+        errno = 0;
+        enforced = row->enforced();
+        if (!enforced && enforcement_unknown(errno))
+            rb_sys_fail(row->mechanism);
+        rb_hash_aset(answers, ID2SYM(rb_intern(row->mechanism)), enforced ? Qtrue : Qfalse);
+    }
+    return answers;
+}
+
+static uint32_t audit_arch_of(VALUE name)
+{
+    if (strcmp(StringValueCStr(name), "x86_64") == 0)
+        return AUDIT_ARCH_X86_64;
+    if (strcmp(StringValueCStr(name), "aarch64") == 0)
+        return AUDIT_ARCH_AARCH64;
+    rb_raise(rb_eArgError, "no filter for %" PRIsVALUE, name);
+}
+
+/* call-seq: Native.filter(arch, network, processes, scoped) -> [instructions, patched indices] */
+static VALUE native_filter(VALUE self, VALUE arch, VALUE network, VALUE processes, VALUE scoped)
+{
+    struct seccomp_options options = {
+        .network = RTEST(network), .processes = RTEST(processes), .scoped = RTEST(scoped)};
+    struct seccomp_program program;
+    const char *failed = seccomp_build(&program, audit_arch_of(arch), &options);
+    VALUE patches = rb_ary_new();
+
+    (void)self;
+    if (failed != NULL)
+        run_fail_call(failed, "");
+    for (int i = 0; i < program.patch_count; i++)
+        rb_ary_push(patches, INT2FIX(program.patches[i]));
+    return rb_assoc_new(rb_str_new((const char *)program.instructions,
+                                   program.length * (long)sizeof(program.instructions[0])),
+                        patches);
+}
+
+/* call-seq: Native.syscalls(arch) -> [[number, name, verdict], ...], sorted by number */
+static VALUE native_syscalls(VALUE self, VALUE arch)
+{
+    uint32_t audit_arch = audit_arch_of(arch);
+    VALUE rows = rb_ary_new();
+    size_t count;
+    const struct seccomp_row *row = seccomp_table(&count);
+
+    (void)self;
+    for (; count > 0; count--, row++)
+        if (seccomp_number(row, audit_arch) >= 0)
+            rb_ary_push(rows,
+                        rb_ary_new_from_args(3, INT2FIX(seccomp_number(row, audit_arch)),
+                                             rb_str_new_cstr(row->name),
+                                             rb_str_new_cstr(seccomp_verdict_name(row->verdict))));
+    return rb_ary_sort_bang(rows);
+}
+
+void run_define_walls(VALUE mNative)
+{
+    rb_define_singleton_method(mNative, "enforcement", native_enforcement, 0);
+    rb_define_singleton_method(mNative, "filter", native_filter, 4);
+    rb_define_singleton_method(mNative, "syscalls", native_syscalls, 1);
+    rb_define_singleton_method(mNative, "landlock_abi", native_landlock_abi, 0);
+}

@@ -1,0 +1,6 @@
+#ifndef AGENT_JAIL_STUB_LIBC_ASSERT_H
+#define AGENT_JAIL_STUB_LIBC_ASSERT_H
+
+#define assert(claim) ((void)(claim))
+
+#endif
