@@ -398,7 +398,7 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
       "inside a trap handler where a lock is held, and a warning is due" =>
         ["AgentJail::Platform.define_singleton_method(:landlock_abi) { 0 }; $stderr = $stdout; m = Mutex.new; " \
          "trap('USR1') { 2.times { p AgentJail.run(timeout: 60) { 5 } } }; m.synchronize { Process.kill(:USR1, $$); sleep 0.5 }",
-         "AgentJail: this kernel has no Landlock (paths)\n5\n5\n"],
+         "AgentJail: this kernel has no Landlock (paths): what stands in brackets is not confined\n5\n5\n"],
       "in a Fiber" => ["p Fiber.new { AgentJail.run(timeout: 60) { 5 } }.resume", "5\n"],
       "in an Enumerator that is asked from outside" =>
         ["e = Enumerator.new { |y| 3.times { |i| y << AgentJail.run(timeout: 60) { i } } }; p e.next, e.next, e.take(3)",

@@ -56,7 +56,7 @@ module Faults
         if (wanted_number >= 0 && number != wanted_number) return 0;
         if ((own_pid() != parent) != in_child) return 0;
         if (strcmp(name, "fork") != 0 && !from_extension(caller)) return 0;
-        if (countdown >= 0 && --countdown != 0) return 0; /* below 0: each fails */
+        if (countdown == 0 || (countdown > 0 && --countdown > 0)) return 0; /* 0: it has failed; below: each fails */
         hits++;
         return 1;
     }
