@@ -284,6 +284,29 @@ RSpec.describe "the extension for macOS", if: AgentJail::Platform.linux? do
 
       expect(told(program, at("pids"))).to eq([[true, true]])
     end
+
+    it "is the child's end before the jail is closed, too" do
+      program = <<~'RUBY'
+        pids = ARGV[0]
+        jail = fork do
+          Process.singleton_class.prepend(Module.new do
+            def _fork = super.tap { |pid| pid.zero? ? File.write(ARGV[0], $$) : sleep }
+          end)
+          AgentJail.run(timeout: 60) { sleep }
+        end
+        sleep 0.01 until File.size?(pids)
+        sleep 0.3
+        child = File.read(pids).to_i
+        gone = -> { !File.exist?("/proc/#{child}") || File.read("/proc/#{child}/stat")[/\) (.)/, 1] == "Z" }
+        waits = !gone.call
+        Process.kill(:KILL, jail)
+        Process.wait(jail)
+        500.times { gone.call ? break : sleep(0.01) }
+        tell { [waits, gone.call] }
+      RUBY
+
+      expect(told(program, at("pids"))).to eq([[true, true]])
+    end
   end
 
   describe "the report" do
