@@ -5,10 +5,14 @@
  *
  *   NUMBER=ERRNO     the system call with this number fails so: by a filter, that none gets past
  *   NUMBER.OPTION=ERRNO  the same where its first argument is OPTION
+ *   NUMBER&MASK=ERRNO    the same where its first argument has a bit of MASK
  *   abi=N            Landlock of this ABI: later rights and flags are EINVAL, as that kernel answers; those that are
  *                    newer than the real kernel are taken and mean nothing
  *   unscoped         Landlock without the scope of signals, whatever the ABI
  *   bare=PATH        nothing is at PATH but an empty directory, in a mount namespace of its own
+ *   readonly         nothing of the root file system can be written, in a mount namespace of its own
+ *   capabilities=SET these, a hexadecimal number, and never more
+ *   cgroup=PATH      in that control group
  *   user             all this for an ordinary user, as whom root executes the program
  *
  * Landlock is reached by libc's syscall() alone, so that function is put in its place.
@@ -16,6 +20,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -160,7 +165,7 @@ __attribute__((noreturn)) static void give_up(const char *what)
 
 /* ---- refusals ---- */
 
-#define INSTRUCTIONS_MAX 256
+#define INSTRUCTIONS_MAX 1024
 
 static struct sock_filter instructions[INSTRUCTIONS_MAX];
 static unsigned short instruction_count;
@@ -177,13 +182,14 @@ static void load(size_t offset)
     emit(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0);
 }
 
-static void refuse_call(long number, long option, long error)
+/* `test`: how the call's first argument is compared with `option`; 0: not at all. */
+static void refuse_call(long number, uint16_t test, long option, long error)
 {
     load(offsetof(struct seccomp_data, nr));
-    emit(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, option < 0 ? 1 : 3);
-    if (option >= 0) {
+    emit(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, test == 0 ? 1 : 3);
+    if (test != 0) {
         load(offsetof(struct seccomp_data, args[0]));
-        emit(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)option, 1);
+        emit(BPF_JMP | test | BPF_K, (uint32_t)option, 1);
     }
     emit(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error, 0);
 }
@@ -204,7 +210,7 @@ static void filter(void)
         give_up("seccomp");
 }
 
-static void lay_bare(const char *path)
+static void move_apart(void)
 {
     static int apart;
 
@@ -212,22 +218,71 @@ static void lay_bare(const char *path)
         (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0))
         give_up("a mount namespace");
     apart = 1;
+}
+
+static void lay_bare(const char *path)
+{
+    move_apart();
     if (mount("none", path, "tmpfs", MS_RDONLY, NULL) != 0)
         give_up(path);
 }
 
+static void make_readonly(void)
+{
+    move_apart();
+    if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
+        give_up("a read-only root");
+}
+
+static void enter_group(const char *path)
+{
+    FILE *file;
+
+    if (chdir(path) != 0 || (file = fopen("cgroup.procs", "w")) == NULL)
+        give_up(path);
+    if (fprintf(file, "%d", getpid()) < 0 || fclose(file) != 0 || chdir("/") != 0)
+        give_up(path);
+}
+
+static unsigned long long capabilities = ~0ull;
+
+/* Last: the rest needs them. */
+static void keep_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[2] = {0};
+
+    if (capabilities == ~0ull)
+        return;
+    for (int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
+        if (!(capabilities >> i & 1) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) != 0)
+            give_up("prctl(PR_CAPBSET_DROP)");
+    for (int i = 0; i < 2; i++)
+        sets[i].permitted = sets[i].effective = (uint32_t)(capabilities >> 32 * i);
+    if (syscall(SYS_capset, &header, sets) != 0)
+        give_up("capset");
+}
+
 static void obey(const char *word)
 {
-    long number, option = -1, error;
+    long number, option, error;
 
-    if (sscanf(word, "%ld.%ld=%ld", &number, &option, &error) == 3 ||
-        sscanf(word, "%ld=%ld", &number, &error) == 2)
-        refuse_call(number, option, error);
+    if (sscanf(word, "%ld.%ld=%ld", &number, &option, &error) == 3)
+        refuse_call(number, BPF_JEQ, option, error);
+    else if (sscanf(word, "%ld&%ld=%ld", &number, &option, &error) == 3)
+        refuse_call(number, BPF_JSET, option, error);
+    else if (sscanf(word, "%ld=%ld", &number, &error) == 2)
+        refuse_call(number, 0, 0, error);
     else if (strncmp(word, "bare=", 5) == 0)
         lay_bare(word + 5);
+    else if (strcmp(word, "readonly") == 0)
+        make_readonly();
+    else if (strncmp(word, "cgroup=", 7) == 0)
+        enter_group(word + 7);
     else if (strcmp(word, "unscoped") == 0)
         unscoped = 1;
-    else if (strcmp(word, "user") != 0 && sscanf(word, "abi=%ld", &abi) != 1)
+    else if (strcmp(word, "user") != 0 && sscanf(word, "abi=%ld", &abi) != 1 &&
+             sscanf(word, "capabilities=%llx", &capabilities) != 1)
         give_up(word);
 }
 
@@ -243,6 +298,7 @@ __attribute__((constructor)) static void boot(void)
         obey(word);
     free(copy);
     filter();
+    keep_capabilities();
     unsetenv("AGENT_JAIL_KERNEL");
     unsetenv("LD_PRELOAD");
 }

@@ -9,15 +9,73 @@ module Kernels
   SOURCE = File.join(__dir__, "kernel.c")
   PR_SET_SECCOMP = 22
 
+  # Whether an act of those below is refused, by what Platform.enforcement tells. Root's child has fewer capabilities
+  # than its parent.
+  REFUSED = {
+    "reads a file" => ->(has) { has[:landlock] },
+    "lists a directory" => ->(has) { has[:landlock] },
+    "writes over a file" => ->(has) { has[:landlock] },
+    "makes a file" => ->(has) { has[:landlock] },
+    "removes a file" => ->(has) { has[:landlock] },
+    "truncates what may be read" => ->(has) { has[:seccomp] || (has[:landlock] || 0) >= 3 },
+    "opens to truncate what may be read" => ->(has) { has[:seccomp] || (has[:landlock] || 0) >= 3 },
+    "reads the parent's environment" => ->(has) { has[:landlock] || has[:root] },
+    "connects by TCP" => ->(has) { has[:seccomp] || (has[:landlock] || 0) >= 4 },
+    "opens a UDP socket" => ->(has) { has[:seccomp] },
+    "connects to a Unix socket" => ->(has) { has[:seccomp] },
+    "connects to an abstract socket" => ->(has) { has[:seccomp] || has[:signals] },
+    "forks" => ->(has) { has[:seccomp] },
+    "runs a program" => ->(has) { has[:seccomp] || has[:landlock] },
+    "changes a mode" => ->(has) { has[:seccomp] },
+    "changes an owner" => ->(_) { true },
+    "signals a process" => ->(has) { has[:seccomp] || has[:signals] },
+    "signals a process by a program" => ->(has) { has[:seccomp] || has[:signals] },
+    "sets the parent's priority" => ->(has) { has[:seccomp] || has[:root] },
+    "writes to what the parent has open" => ->(_) { true },
+    "takes more memory than it may" => ->(_) { true },
+    # what a good block may do, and older kernels cannot tell from what it may not
+    "moves between granted directories" => ->(has) { has[:landlock] == 1 },
+    "truncates where granted" => ->(has) { has[:seccomp] && !has[:signals] },
+    "signals its own program" => ->(has) { has[:seccomp] && !has[:signals] },
+    # and what it may anywhere
+    "reads, writes and removes where granted" => ->(_) { false },
+    "uses threads and a pair of sockets" => ->(_) { false },
+    "runs a program where it may" => ->(_) { false },
+    "connects by TCP where it may" => ->(_) { false }
+  }.freeze
+
   class << self
-    # The built library, which any user can read, or nil where there is no compiler.
-    def library
-      @library ||= build
+    # Which of the acts are refused where there is what is told.
+    def refusals(acts, has)
+      acts.to_h { |name, _| [name, REFUSED.fetch(name)[has] ? true : false] }
     end
 
-    # The environment in which a process sees that kernel.
+    # The built library, which any user can read, or nil where there is no compiler. One that was built before may be
+    # named: a machine without a compiler has no other.
+    def library
+      @library ||= ENV["AGENT_JAIL_KERNEL_LIBRARY"] || build
+    end
+
+    def build(directory = temporary_directory)
+      library = File.join(directory, "kernel.so")
+      command = [*RbConfig::CONFIG["CC"].split, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library,
+                 SOURCE, "-ldl"]
+      system(*command, out: File::NULL, err: File::NULL) && library
+    end
+
+    # Words: where the first argument has a bit of the mask.
+    def refusing_bits(error, name, mask)
+      ["#{KernelCalls::NUMBERS.fetch(name)}&#{mask}=#{Errno.const_get(error)::Errno}"]
+    end
+
+    # Words: where the first argument is this.
+    def refusing_option(error, name, option)
+      ["#{KernelCalls::NUMBERS.fetch(name)}.#{option}=#{Errno.const_get(error)::Errno}"]
+    end
+
+    # The environment in which a process sees that kernel; without words, this one.
     def environment(*words)
-      { "LD_PRELOAD" => library, "AGENT_JAIL_KERNEL" => words.join(" ") }
+      words.empty? ? {} : { "LD_PRELOAD" => library, "AGENT_JAIL_KERNEL" => words.join(" ") }
     end
 
     # Words: each of the calls that this architecture has fails with the error.
@@ -31,21 +89,17 @@ module Kernels
     end
 
     def without_seccomp(error)
-      number = KernelCalls::NUMBERS[:prctl]
-      [*refusing(error, :seccomp), "#{number}.#{PR_SET_SECCOMP}=#{Errno::EINVAL::Errno}"]
+      refusing(error, :seccomp) + refusing_option(:EINVAL, :prctl, PR_SET_SECCOMP)
     end
 
     private
 
-    def build
+    def temporary_directory
       directory = Dir.mktmpdir("agent_jail_kernel")
       owner = Process.pid
       at_exit { FileUtils.rm_rf(directory) if Process.pid == owner }
       File.chmod(0o755, directory)
-      library = File.join(directory, "kernel.so")
-      command = [*RbConfig::CONFIG["CC"].split, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library,
-                 SOURCE, "-ldl"]
-      system(*command, out: File::NULL, err: File::NULL) && library
+      directory
     end
   end
 
@@ -133,7 +187,7 @@ module Kernels
       act("forks") { Process.wait(fork { exit! }) }
       act("runs a program") { system("/bin/true", exception: true) }
       act("changes a mode", fs_allow: @dir) { File.chmod(0o600, "#{@dir}/secret") }
-      act("changes an owner", fs_allow: @dir) { File.chown(65_534, nil, "#{@dir}/secret") } if Process.euid.zero?
+      act("changes an owner", fs_allow: @dir) { File.chown(65_534, nil, "#{@dir}/secret") } if File.read("/proc/self/status")[/CapEff:\t(\h+)/, 1].hex.odd?
       act("signals a process") { Process.kill(:CONT, bystander) }
       act("signals a process by a program", processes: true) { system("kill -CONT #{bystander}", exception: true, err: File::NULL) }
       act("sets the parent's priority") { Process.setpriority(Process::PRIO_PROCESS, parent, Process.getpriority(Process::PRIO_PROCESS, parent)) }
@@ -196,3 +250,15 @@ module Kernels
     puts told.to_json
   RUBY
 end
+
+# Runs a snippet as fresh_ruby does, on the kernel that the words say.
+module OnAnotherKernel
+  def on_another_kernel(words, code, *args, as_user: nil, timeout: 110)
+    words += ["user"] if as_user && words.any?
+    ruby = fresh_ruby(code, *args, env: Kernels.environment(*words), as_user: as_user, timeout: timeout)
+    skip "this kernel cannot be cut down so: #{ruby.stderr}" if ruby.status.exitstatus == 77
+    ruby
+  end
+end
+
+RSpec.configure { |config| config.include OnAnotherKernel }
