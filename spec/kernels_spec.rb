@@ -55,11 +55,11 @@ RSpec.describe AgentJail, "on a kernel", if: AgentJail::Platform.fork_supported?
     /\AAgentJail: this kernel has no #{names.map { |name| Regexp.escape(AgentJail::Platform::MECHANISMS[name]) }.join(", no ")}[^\n]*\n\z/
   end
 
+  other_for_root = ["such as this one", "with Landlock's ABI 1", "without Landlock", "without seccomp"]
   users = { "" => nil, **(Process.euid.zero? ? { ", for an ordinary user" => FreshRuby::NOBODY } : {}) }
 
   kernels.to_a.product(users.to_a).each do |(title, (words, changes)), (whose, user)|
-    # the ones whose acts go other ways for root
-    next if user && !["such as this one", "with Landlock's ABI 1", "without Landlock", "without seccomp"].include?(title)
+    next if user && !other_for_root.include?(title)
 
     context "#{title}#{whose}" do
       root = user.nil? && Process.euid.zero?

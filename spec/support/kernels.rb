@@ -22,7 +22,7 @@ module Kernels
     "reads the parent's environment" => ->(has) { has[:landlock] || has[:root] },
     "connects by TCP" => ->(has) { has[:seccomp] || (has[:landlock] || 0) >= 4 },
     "opens a UDP socket" => ->(has) { has[:seccomp] },
-    "connects to a Unix socket" => ->(has) { has[:seccomp] },
+    "connects to a Unix socket" => ->(has) { has[:seccomp] || (has[:landlock] || 0) >= 9 },
     "connects to an abstract socket" => ->(has) { has[:seccomp] || has[:signals] },
     "forks" => ->(has) { has[:seccomp] },
     "runs a program" => ->(has) { has[:seccomp] || has[:landlock] },
