@@ -372,7 +372,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   # The same limits, and less of the same acts.
   {
     "time" => [wall, -> { sleep(0.05) && :done }],
-    "CPU time" => [cpu, lambda {
+    "CPU time" => [{ timeout: 100, cpu_timeout: 10 }, lambda {
       (7**10_000).digits && trap(:XCPU, "IGNORE") && "aaa".match?(/\A(?:(a|aa)\1?)+\z/) && :done
     }],
     "memory" => [small, lambda {

@@ -77,19 +77,25 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
       batch(14)
       before = mine
       batch(rounds)
-      first = memory
-      batch(rounds)
+      # What leaks grows in every batch; what Ruby and malloc keep for later grows in one and not in another.
+      grew = nil
+      3.times do
+        first = memory
+        batch(rounds)
+        grew = [grew, memory - first].compact.min
+        break if grew < Integer(ARGV[1])
+      end
       puts "wrong: #{Array.new(WRONG.size) { WRONG.pop }.tally}"
       puts "left: #{settled(before).reject { |name, count| count == before.fetch(name) }}"
-      puts "grew: #{memory - first}"
+      puts "grew: #{grew}"
     RUBY
 
     it "has neither descriptors, threads, children nor memory that it had not, and every cause was right" do
-      ruby = fresh_ruby(program, rounds, timeout: full ? 600 : 100)
+      ruby = fresh_ruby(program, rounds, bound = 2048, timeout: full ? 600 : 110)
       *lines, grew = ruby.stdout.lines(chomp: true)
 
       expect([lines, ruby.stderr]).to eq([["wrong: {}", "left: {}"], ""])
-      expect(Integer(grew[/-?\d+/])).to be < 2048
+      expect(Integer(grew[/-?\d+/])).to be < bound
     end
 
     # Each of the counts, where there is something to count.
