@@ -21,18 +21,4 @@ namespace :spec do
     }
     sh environment, RbConfig.ruby, "-S", "rspec", *SIGNED
   end
-
-  desc "Run the specs with the extension under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)"
-  task :asan do
-    build_apart("tmp/asan", %w[-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined])
-    cp_r "lib", "tmp/asan/lib"
-    cp "tmp/asan/agent_jail_ext.so", "tmp/asan/lib/agent_jail/"
-    environment = {
-      "LD_PRELOAD" => %w[libasan.so libubsan.so].map { |name| `gcc -print-file-name=#{name}`.chomp }.join(" "),
-      # Ruby frees nothing when it ends, has signal stacks of its own, and is told by NULL that memory is out.
-      "ASAN_OPTIONS" => "detect_leaks=0:use_sigaltstack=0:allocator_may_return_null=1",
-      "UBSAN_OPTIONS" => "print_stacktrace=1:halt_on_error=1"
-    }
-    sh environment, RbConfig.ruby, "-S", "rspec", "-I", "tmp/asan/lib"
-  end
 end

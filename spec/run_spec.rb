@@ -353,7 +353,7 @@ RSpec.describe AgentJail, "and an exception of the block" do
       expect(busy.usage.cpu - idle.usage.cpu).to be_between(0.15, 0.4)
     end
 
-    it "counts the memory that the block touched" do
+    it "counts the memory that the block touched", :exact_memory do
       ruby = fresh_ruby(<<~RUBY)
         [1, 40].each do |mb|
           AgentJail.run { ("x" * (mb << 20)) && raise("done") }

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# Topics that can be named: rake "spec:asan[run paths]".
+def topics(arguments, default)
+  FileList[arguments.fetch(:topics, default).split.map { |topic| "spec/#{topic}_spec.rb" }]
+end
+
+# Blocks whose memory is measured or limited meet the checker's own.
+UNCHECKED = %w[--tag ~exact_memory].freeze
+
+namespace :spec do
+  # The extension under the sanitizers, in a copy of lib/.
+  file "tmp/asan/lib/agent_jail/agent_jail_ext.so" => FileList["ext/agent_jail/*.{c,h,rb}", "lib/**/*.rb"] do |built|
+    build_apart("tmp/asan", %w[-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined])
+    cp_r "lib", "tmp/asan/lib"
+    cp "tmp/asan/agent_jail_ext.so", built.name
+  end
+
+  # Not all topics by default: the sanitizer's allocator is not prepared for fork. A child of a process that has a
+  # thread starting or ending in that moment finds a lock held and hangs, a plain fork's like a jail's, and the busier
+  # the machine, the sooner. And in limits, causes and faults the checker's own memory is what counts.
+  desc "Run specs (of TOPICS) with the extension under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)"
+  task :asan, [:topics] => "tmp/asan/lib/agent_jail/agent_jail_ext.so" do |_, arguments|
+    environment = {
+      "LD_PRELOAD" => %w[libasan.so libubsan.so].map { |name| `gcc -print-file-name=#{name}`.chomp }.join(" "),
+      # Ruby frees nothing when it ends, has signal stacks of its own, and is told by NULL that memory is out.
+      "ASAN_OPTIONS" => "detect_leaks=0:use_sigaltstack=0:allocator_may_return_null=1",
+      "UBSAN_OPTIONS" => "print_stacktrace=1:halt_on_error=1"
+    }
+    sh environment, RbConfig.ruby, "-S", "rspec", "-I", "tmp/asan/lib", *UNCHECKED,
+       *topics(arguments, "gate filter input run")
+  end
+
+  file "tmp/replay" => FileList["fuzz/*.c", "ext/agent_jail/{result,seccomp,syscalls}.c", "ext/agent_jail/jail.h"] do
+    mkdir_p "tmp"
+    sh "cc", "-g", "-O1", "-D_GNU_SOURCE", "-I", "ext/agent_jail", "fuzz/replay.c", "fuzz/gate_fuzzer.c",
+       *%w[result seccomp syscalls].map { |name| "ext/agent_jail/#{name}.c" }, "-o", "tmp/replay"
+  end
+
+  # The jail itself cannot be closed under valgrind (3.19 knows neither Landlock nor seccomp), so what runs is what
+  # needs no child: the gate and the filters, without Ruby, and the gate's specs. Ruby looks for objects wherever
+  # something could be one, so that what was never set is looked for without Ruby only.
+  desc "Run the gate and the filters under valgrind: by themselves, and the gate's specs"
+  task valgrind: %i[compile tmp/replay] do
+    sh "valgrind", "-q", "--leak-check=full", "--error-exitcode=9", "tmp/replay", *FileList["fuzz/corpus/*"]
+    sh({ "AGENT_JAIL_EXAMPLE_TIMEOUT" => "600" },
+       "valgrind", "-q", "--undef-value-errors=no", "--leak-check=no", "--max-stackframe=8500000", "--error-exitcode=9",
+       RbConfig.ruby, "-S", "rspec", "spec/gate_spec.rb")
+  end
+
+  # Under each level what ends in a few minutes; a level is set for a whole suite by AGENT_JAIL_GC.
+  desc "Run specs while the garbage is collected at every chance (stress) and objects move (compact)"
+  task gc: :compile do
+    [["stress", "spec/gate_spec.rb"],
+     ["stress", "spec/run_spec.rb", "-e", "the value", "-e", "a result of a class"],
+     ["compact", *UNCHECKED, "spec/gate_spec.rb", "spec/input_spec.rb", "spec/run_spec.rb"]].each do |level, *specs|
+      sh({ "AGENT_JAIL_GC" => level }, RbConfig.ruby, "-S", "rspec", *specs)
+    end
+  end
+
+  desc "Run the specs of the parent with as many runs as they are meant for: thousands"
+  task full: :compile do
+    sh({ "AGENT_JAIL_FULL" => "1", "AGENT_JAIL_EXAMPLE_TIMEOUT" => "900" },
+       RbConfig.ruby, "-S", "rspec", "spec/parent_spec.rb", "spec/sigchld_spec.rb")
+  end
+end
