@@ -198,7 +198,8 @@ RSpec.describe AgentJail, "in a container", if: AgentJail::Platform.fork_support
           AgentJail.run { 1 }
           held = Thread.new { sleep }
           Timeout.timeout(60) { nil } # its thread
-          File.write("#{ARGV[0]}/pids.max", File.read("#{ARGV[0]}/pids.current"))
+          least = Array.new(40) { sleep 0.05 and File.read("#{ARGV[0]}/pids.current").to_i }.min # what dies counts still
+          File.write("#{ARGV[0]}/pids.max", least.to_s)
           begin
             Timeout.timeout(2.5) { AgentJail.run(timeout: 1) { 1 } }
           rescue Timeout::Error, Errno::EAGAIN # as that Ruby's fork has it
