@@ -175,14 +175,14 @@ RSpec.describe AgentJail, "in a container", if: AgentJail::Platform.fork_support
       with_group("pids", "pids.max" => most) do |path|
         ruby = on_another_kernel(["cgroup=#{path}"], <<~'RUBY', path)
           AgentJail.run { 1 }
-          before = File.read("#{ARGV[0]}/pids.current").to_i
+          others = -> { File.read("#{ARGV[0]}/pids.current").to_i - Dir.children("/proc/self/task").size }
           outcomes = [{ processes: true }, {}].map do |options|
             AgentJail.run(timeout: 2, **options) { options[:processes] ? loop { fork { sleep } } : Array.new(100) { Thread.new { sleep } }.size }
           rescue AgentJail::Error => e
             [e.class, (e.original_class if e.respond_to?(:original_class))]
           end
-          100.times { File.read("#{ARGV[0]}/pids.current").to_i > before ? sleep(0.05) : break }
-          p outcomes, File.read("#{ARGV[0]}/pids.current").to_i - before, AgentJail.run { "next" }
+          200.times { others.call.zero? ? break : sleep(0.05) }
+          p outcomes, others.call, AgentJail.run { "next" }
         RUBY
 
         expect(ruby.stdout).to eq("[[AgentJail::TimeoutError, nil], [AgentJail::SandboxError, \"ThreadError\"]]\n0\n\"next\"\n"),
