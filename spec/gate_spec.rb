@@ -366,6 +366,21 @@ RSpec.describe "the gate before Marshal.load" do
       expect(Marshal.dump(decimals)).to be_refused(/too long/)
     end
 
+    it "by how long the loading of each kind takes: a Time's takes ten times that of an Array" do
+      many = ->(count, first, other) { document("[#{packed(count)}#{first}#{other * (count - 1)}") }
+      time = "\x0d\x20\x80\x11\x80\x00\x00\x00\x00\x06"
+      times = ->(count) { many[count, "Iu:\x09Time#{time}:\x09zone0".b, "Iu;\x00#{time};\x060".b] }
+      decimals = ->(count) { many[count, "u:\x0fBigDecimal\x0e18:0.15e1".b, "u;\x00\x0e18:0.15e1".b] }
+      expect(Marshal.load(times[3]).uniq.size).to eq(1)
+      expect(Marshal.load(decimals[3])).to eq([BigDecimal("1.5")] * 3)
+
+      expect(many[1_500_000, "[\x00", "[\x00"]).to be_let_through
+      expect(times[400_000]).to be_let_through
+      expect(times[1_000_000]).to be_refused(/more values than can be loaded/)
+      expect(decimals[1_000_000]).to be_let_through
+      expect(decimals[2_000_000]).to be_refused(/more values than can be loaded/)
+    end
+
     it "not by honest rows that share their keys" do
       rows = Array.new(20_000) { |index| { "id" => index, "name" => "n#{index}", "price" => 1.5, tags: %w[a b] } }
       expect(Marshal.dump(rows)).to be_let_through

@@ -444,9 +444,10 @@ struct result_refusal {
 #define RESULT_DEPTH_MAX 400
 /*
  * What Marshal.load costs, in units of about 100 ns: it holds the GVL meanwhile, and makes far more memory of a value than
- * the value has bytes. The most is some four million objects, five million pairs of a Hash, or 48 million of nil.
+ * the value has bytes. The most is some four million objects, five million pairs of a Hash, or 48 million of nil; half a
+ * million of Time, whose loading runs much of Ruby's calendar, and a million and a half of BigDecimal.
  */
-enum { LOAD_VALUE = 1, LOAD_PAIR = 8, LOAD_OBJECT = 12 };
+enum { LOAD_VALUE = 1, LOAD_PAIR = 8, LOAD_OBJECT = 12, LOAD_DECIMAL = 20, LOAD_TIME = 70 };
 #define RESULT_LOAD_MAX 48000000u
 /* Different names of instance variables that one result may bring. */
 #define RESULT_NAMES_MAX 1000u

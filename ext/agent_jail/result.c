@@ -755,6 +755,7 @@ static struct value check_time(struct gate *gate, const struct plain_class *plai
     if (!ivars || text.length < TIME_BYTES_MIN || text.length > TIME_BYTES_MAX) {
         return refuse(gate, "a Time is not in its form");
     }
+    charge_load(gate, LOAD_TIME);
     check_named_parts(gate, plain, parts);
     return (struct value){.kind = TIME, .cost = COST_CALL, .parts = 1};
 }
@@ -813,6 +814,7 @@ static struct value check_decimal(struct gate *gate, const struct plain_class *p
     if (ivars) {
         check_encoding(gate);
     }
+    charge_load(gate, LOAD_DECIMAL);
     charge(gate, precision / COST_BYTES);
     struct value value = {.kind = DECIMAL, .parts = STEERED};
     value.cost = plus(COST_CALL + text.length / COST_BYTES, precision / COST_BYTES);
