@@ -22,7 +22,7 @@
 struct seccomp_program;
 struct descriptors;
 
-/* ---- report.c, report_darwin.c: how far a child came, told by other ways than the block's ---- */
+/* ---- report.c, report_linux.c, report_darwin.c: how far a child came, told by other ways than the block's ---- */
 
 /*
  * A file without a name that parent and child share. The child notes its number in it as soon as it runs, so that the parent
@@ -42,6 +42,9 @@ struct report_failure {
     char detail[1024]; /* what else there is to say, or empty */
 };
 
+/* Where in the file the failure is. The beginning is left to report_linux.c and report_darwin.c. */
+#define REPORT_FAILURE_AT 16
+
 /* parent: makes the file. */
 const char *report_open(int *report);
 /* child: notes who it is. Async-signal-safe. */
@@ -58,6 +61,8 @@ const char *report_release(int report);
 void report_await_release(int report);
 /* child: the jail is closed. */
 const char *report_confined(int report);
+/* parent: it was closed. */
+bool report_is_confined(int report);
 /* parent: how far it came. */
 enum report_stage report_read(int report, struct report_failure *failure);
 

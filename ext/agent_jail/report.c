@@ -1,52 +1,10 @@
 /*
- * report.c - how far a child came, told by other ways than the block's.
+ * report.c - what a child that failed has to say, in the file that report_linux.c or report_darwin.c makes.
  */
 #include "jail.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-/* Seals can be added and never taken away: this one means that the jail is closed. */
-#define CLOSED F_SEAL_SHRINK
-
-const char *report_open(int *report)
-{
-    *report = memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    return *report < 0 ? "memfd_create" : NULL;
-}
-
-/* In the file's owner, which costs no memory. Nobody asked for signals about the file, so none are sent. The first
- * notes itself: a fork hook may fork as well. */
-void report_start(int report)
-{
-    if (report_child(report) == 0)
-        (void)fcntl(report, F_SETOWN, getpid());
-}
-
-pid_t report_child(int report)
-{
-    pid_t child = fcntl(report, F_GETOWN);
-
-    return child > 0 ? child : 0;
-}
-
-/* In the file's signal, which nobody ever sends: the file has no owner that asked for one. */
-const char *report_release(int report)
-{
-    return fcntl(report, F_SETSIG, SIGURG) == 0 ? NULL : "fcntl(F_SETSIG)";
-}
-
-void report_await_release(int report)
-{
-    /* the parent ends the child when it cannot, and the child ends with the parent */
-    while (fcntl(report, F_GETSIG) == 0)
-        (void)poll(NULL, 0, 1);
-}
 
 static void copy_words(char *to, size_t size, const char *from)
 {
@@ -62,21 +20,16 @@ void report_fail(int report, const char *call, int error, const char *detail)
 
     copy_words(failure.call, sizeof(failure.call), call);
     copy_words(failure.detail, sizeof(failure.detail), detail);
-    _exit(pwrite(report, &failure, sizeof(failure), 0) == (ssize_t)sizeof(failure) ? 1 : 2);
-}
-
-const char *report_confined(int report)
-{
-    return fcntl(report, F_ADD_SEALS, CLOSED) == 0 ? NULL : "fcntl(F_ADD_SEALS)";
+    _exit(pwrite(report, &failure, sizeof(failure), REPORT_FAILURE_AT) == (ssize_t)sizeof(failure)
+              ? 1
+              : 2);
 }
 
 enum report_stage report_read(int report, struct report_failure *failure)
 {
-    int seals = fcntl(report, F_GET_SEALS);
-
-    if (seals >= 0 && (seals & CLOSED))
+    if (report_is_confined(report))
         return REPORT_CONFINED;
-    if (pread(report, failure, sizeof(*failure), 0) != (ssize_t)sizeof(*failure))
+    if (pread(report, failure, sizeof(*failure), REPORT_FAILURE_AT) != (ssize_t)sizeof(*failure))
         return REPORT_STARTED;
     failure->call[sizeof(failure->call) - 1] = '\0';
     failure->detail[sizeof(failure->detail) - 1] = '\0';

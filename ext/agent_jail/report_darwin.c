@@ -8,16 +8,13 @@
  */
 #include "jail.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define CLOSED ((off_t)1 << 40)
 #define NUMBER ((off_t)0x7fffffff)
-#define FAILURE_AT 16
 
 const char *report_open(int *report)
 {
@@ -68,24 +65,6 @@ void report_await_release(int report)
     }
 }
 
-static void copy_words(char *to, size_t size, const char *from)
-{
-    size_t length = strnlen(from, size - 1);
-
-    memcpy(to, from, length);
-    to[length] = '\0';
-}
-
-void report_fail(int report, const char *call, int error, const char *detail)
-{
-    struct report_failure failure = {.error = error};
-
-    copy_words(failure.call, sizeof(failure.call), call);
-    copy_words(failure.detail, sizeof(failure.detail), detail);
-    _exit(pwrite(report, &failure, sizeof(failure), FAILURE_AT) == (ssize_t)sizeof(failure) ? 1
-                                                                                            : 2);
-}
-
 const char *report_confined(int report)
 {
     if (lseek(report, word(report) | CLOSED, SEEK_SET) < 0)
@@ -93,13 +72,7 @@ const char *report_confined(int report)
     return close(report) == 0 ? NULL : "close(report)";
 }
 
-enum report_stage report_read(int report, struct report_failure *failure)
+bool report_is_confined(int report)
 {
-    if (word(report) & CLOSED)
-        return REPORT_CONFINED;
-    if (pread(report, failure, sizeof(*failure), FAILURE_AT) != (ssize_t)sizeof(*failure))
-        return REPORT_STARTED;
-    failure->call[sizeof(failure->call) - 1] = '\0';
-    failure->detail[sizeof(failure->detail) - 1] = '\0';
-    return REPORT_FAILED;
+    return (word(report) & CLOSED) != 0;
 }

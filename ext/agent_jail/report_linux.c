@@ -1,0 +1,59 @@
+/*
+ * report_linux.c - how far a child came, told by a file in memory and what the kernel keeps beside it.
+ */
+#include "jail.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Seals can be added and never taken away: this one means that the jail is closed. */
+#define CLOSED F_SEAL_SHRINK
+
+const char *report_open(int *report)
+{
+    *report = memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return *report < 0 ? "memfd_create" : NULL;
+}
+
+/* In the file's owner, which costs no memory. Nobody asked for signals about the file, so none are sent. The first
+ * notes itself: a fork hook may fork as well. */
+void report_start(int report)
+{
+    if (report_child(report) == 0)
+        (void)fcntl(report, F_SETOWN, getpid());
+}
+
+pid_t report_child(int report)
+{
+    pid_t child = fcntl(report, F_GETOWN);
+
+    return child > 0 ? child : 0;
+}
+
+/* In the file's signal, which nobody ever sends: the file has no owner that asked for one. */
+const char *report_release(int report)
+{
+    return fcntl(report, F_SETSIG, SIGURG) == 0 ? NULL : "fcntl(F_SETSIG)";
+}
+
+void report_await_release(int report)
+{
+    /* the parent ends the child when it cannot, and the child ends with the parent */
+    while (fcntl(report, F_GETSIG) == 0)
+        (void)poll(NULL, 0, 1);
+}
+
+const char *report_confined(int report)
+{
+    return fcntl(report, F_ADD_SEALS, CLOSED) == 0 ? NULL : "fcntl(F_ADD_SEALS)";
+}
+
+bool report_is_confined(int report)
+{
+    int seals = fcntl(report, F_GET_SEALS);
+
+    return seals >= 0 && (seals & CLOSED) != 0;
+}
