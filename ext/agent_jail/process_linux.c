@@ -16,9 +16,6 @@
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
 #endif
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
@@ -59,8 +56,8 @@ __attribute__((noreturn)) static void watch(pid_t parent, pid_t group)
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     if (pidfd >= 0)
         (void)dup2(pidfd, STDIN_FILENO);
-    (void)syscall(SYS_close_range, STDIN_FILENO + 1, ~0u,
-                  0); /* where there is none, nothing is open but /dev/null */
+    /* where that cannot be, nothing is open but /dev/null */
+    (void)proc_close_range(STDIN_FILENO + 1, INT_MAX);
     while (getppid() == parent)
         if (poll(&gone, pidfd >= 0 ? 1 : 0, pidfd >= 0 ? -1 : WATCH_INTERVAL) > 0)
             break;
