@@ -2,7 +2,8 @@
 
 require "fileutils"
 require "open3"
-require "tmpdir"
+
+require_relative "suite_directory"
 
 # The gem as it is on macOS, run on Linux: the extension's macOS parts, built by extconf.rb as there, on top of
 # macos/emulation.c, in a Ruby that takes itself for a Mac's. All is real but the sandbox, which is only written down.
@@ -26,9 +27,7 @@ module EmulatedMac
     private
 
     def build
-      directory = Dir.mktmpdir("agent_jail_macos")
-      owner = Process.pid
-      at_exit { FileUtils.rm_rf(directory) if Process.pid == owner }
+      directory = SuiteDirectory.make("agent_jail_macos")
       copy_lib(directory)
       return unless commands.all? { |command| ran?(*command, directory) }
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require "fileutils"
 require "json"
-require "tmpdir"
+
+require_relative "suite_directory"
 
 # Makes the calls of the extension fail, one at a time, without the kernel's help: a library loaded before libc, built
 # by the compiler that built the extension. It lets every call through but the one that it was told to fail.
@@ -163,9 +163,7 @@ module Faults
     private
 
     def build
-      directory = Dir.mktmpdir("agent_jail_faults")
-      owner = Process.pid
-      at_exit { FileUtils.rm_rf(directory) if Process.pid == owner }
+      directory = SuiteDirectory.make("agent_jail_faults")
       source, library = %w[faults.c faults.so].map { |name| File.join(directory, name) }
       File.write(source, SOURCE)
       command = [*RbConfig::CONFIG["CC"].split, "-shared", "-fPIC", "-O1", "-w", "-fno-builtin", "-o", library, source,

@@ -3,7 +3,8 @@
 require "fileutils"
 require "pathname"
 require "tempfile"
-require "tmpdir"
+
+require_relative "suite_directory"
 
 # Runs a snippet in a Ruby of its own with the gem loaded, for acts that could spoil the suite and for states that
 # cannot be had in it: no threads yet, another user, signals ignored.
@@ -88,9 +89,7 @@ module FreshRuby
     end
 
     def copy_of(directory)
-      copy = Dir.mktmpdir("agent_jail_lib")
-      owner = Process.pid
-      at_exit { FileUtils.rm_rf(copy) if Process.pid == owner }
+      copy = SuiteDirectory.make("agent_jail_lib")
       FileUtils.cp_r("#{directory}/.", copy)
       FileUtils.chmod_R("a+rX", copy)
       copy

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-require "fileutils"
 require "tmpdir"
+
+require_relative "suite_directory"
 
 # Other kernels than the one that is running: a library loaded before libc (kernel.c) lies about Landlock, refuses system
 # calls by number, and takes directories away.
@@ -95,9 +96,7 @@ module Kernels
     private
 
     def temporary_directory
-      directory = Dir.mktmpdir("agent_jail_kernel")
-      owner = Process.pid
-      at_exit { FileUtils.rm_rf(directory) if Process.pid == owner }
+      directory = SuiteDirectory.make("agent_jail_kernel")
       File.chmod(0o755, directory)
       directory
     end

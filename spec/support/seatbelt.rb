@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "fiddle"
-require "fileutils"
-require "tmpdir"
+
+require_relative "suite_directory"
 
 # The builder of macOS profiles, which is plain C: compiled by itself, with a sandbox_init that writes down what it got,
 # wherever there is a compiler.
@@ -71,9 +71,7 @@ module Seatbelt
     end
 
     def build
-      directory = Dir.mktmpdir("agent_jail_seatbelt")
-      owner = Process.pid
-      at_exit { FileUtils.rm_rf(directory) if Process.pid == owner }
+      directory = SuiteDirectory.make("agent_jail_seatbelt")
       path = File.join(directory, "seatbelt.so")
       extension = File.expand_path("../../ext/agent_jail", __dir__)
       sources = ["#{extension}/seatbelt.c", *%w[profile sandbox].map { |name| "#{__dir__}/macos/#{name}.c" }]
