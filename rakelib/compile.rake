@@ -10,6 +10,11 @@ end
 
 STRICT_WARNINGS = %w[-Wall -Wextra -Wmissing-prototypes -Wconversion -Werror].freeze
 
+# The C files for Linux that know nothing of Ruby, but for crash.c, in whose stead some C libraries want crash_none.c.
+PLAIN_SOURCES = FileList["ext/agent_jail/*.c"].exclude(/darwin\.c\z/, /seatbelt\.c\z/, /crash(_none)?\.c\z/) do |path|
+  File.read(path).match?(/#include ("run\.h"|<ruby)/)
+end
+
 # Builds the extension apart from lib/, in +directory+, with +flags+ after all others for compiler and linker.
 def build_apart(directory, flags)
   rm_rf directory

@@ -3,16 +3,13 @@
 # The plain-C files, those without Ruby, for another C library and another processor: compiled with every warning an
 # error, and put through spec/support/units.c. The filters come out the same everywhere.
 namespace :cross do
-  sources = FileList["ext/agent_jail/*.c"].exclude(/darwin\.c\z/, /seatbelt\.c\z/, /crash(_none)?\.c\z/) do |path|
-    File.read(path).match?(/#include ("run\.h"|<ruby)/)
-  end
   strict = %w[-std=c11 -D_GNU_SOURCE -g -O2 -Wall -Wextra -Wmissing-prototypes -Wconversion -Werror -Iext/agent_jail]
 
   # Builds the units with +compiler+ and runs them, with +runner+ before and +arguments+ behind. Returns the filters.
   units = lambda do |name, compiler, crash: "crash", runner: [], arguments: []|
     mkdir_p "tmp/cross"
     program = "tmp/cross/units-#{name}"
-    sh(*compiler, *strict, "-o", program, "spec/support/units.c", *sources, "ext/agent_jail/#{crash}.c",
+    sh(*compiler, *strict, "-o", program, "spec/support/units.c", *PLAIN_SOURCES, "ext/agent_jail/#{crash}.c",
        "-lm", "-pthread", verbose: false)
     told = IO.popen([*runner, program, "fuzz/corpus", *arguments], &:readlines)
     filters, checks = told.partition { |line| line.start_with?("filter ") }
