@@ -170,19 +170,24 @@ RSpec.describe AgentJail, "in a container", if: AgentJail::Platform.fork_support
     # Counted with the parent's own.
     most = 24
 
+    # Who is in the container beside this process, and a wait for those of an earlier run who are on their way out.
+    company = <<~'RUBY'
+      def others = File.read("#{ARGV[0]}/pids.current").to_i - Dir.children("/proc/self/task").size
+      def left_alone = 200.times { others.zero? ? break : sleep(0.05) }
+    RUBY
+
     it "holds a block that starts them without end, which is gone afterwards" do
       skip "no compiler here" unless Kernels.library
       with_group("pids", "pids.max" => most) do |path|
-        ruby = on_another_kernel(["cgroup=#{path}"], <<~'RUBY', path)
+        ruby = on_another_kernel(["cgroup=#{path}"], company + <<~RUBY, path)
           AgentJail.run { 1 }
-          others = -> { File.read("#{ARGV[0]}/pids.current").to_i - Dir.children("/proc/self/task").size }
           outcomes = [{ processes: true }, {}].map do |options|
             AgentJail.run(timeout: 2, **options) { options[:processes] ? loop { fork { sleep } } : Array.new(100) { Thread.new { sleep } }.size }
           rescue AgentJail::Error => e
             [e.class, (e.original_class if e.respond_to?(:original_class))]
           end
-          200.times { others.call.zero? ? break : sleep(0.05) }
-          p outcomes, others.call, AgentJail.run { "next" }
+          left_alone
+          p outcomes, others, AgentJail.run { "next" }
         RUBY
 
         expect(ruby.stdout).to eq("[[AgentJail::TimeoutError, nil], [AgentJail::SandboxError, \"ThreadError\"]]\n0\n\"next\"\n"),
@@ -193,13 +198,13 @@ RSpec.describe AgentJail, "in a container", if: AgentJail::Platform.fork_support
     it "waits for a free one before it runs, as fork does, until the caller's own Timeout" do
       skip "no compiler here" unless Kernels.library
       with_group("pids", "pids.max" => most) do |path|
-        ruby = on_another_kernel(["cgroup=#{path}"], <<~'RUBY', path, most)
+        ruby = on_another_kernel(["cgroup=#{path}"], company + <<~'RUBY', path, most)
           require "timeout"
           AgentJail.run { 1 }
           held = Thread.new { sleep }
           Timeout.timeout(60) { nil } # its thread
-          least = Array.new(40) { sleep 0.05 and File.read("#{ARGV[0]}/pids.current").to_i }.min # what dies counts still
-          File.write("#{ARGV[0]}/pids.max", least.to_s)
+          left_alone
+          File.write("#{ARGV[0]}/pids.max", File.read("#{ARGV[0]}/pids.current"))
           begin
             Timeout.timeout(2.5) { AgentJail.run(timeout: 1) { 1 } }
           rescue Timeout::Error, Errno::EAGAIN # as that Ruby's fork has it
