@@ -223,13 +223,15 @@ static const char *privatise_listed(int maps)
 
 static const char *privatise_asked(int maps)
 {
-    struct mapping mapping = {.start = NULL, .length = 0};
+    struct mapping mapping;
+    char *from = NULL;
     const char *failed = NULL;
     int found = 1;
 
-    while (failed == NULL &&
-           (found = next_shared(maps, mapping.start + mapping.length, &mapping)) > 0)
+    while (failed == NULL && (found = next_shared(maps, from, &mapping)) > 0) {
         failed = privatise(&mapping);
+        from = mapping.start + mapping.length;
+    }
     return found < 0 ? privatise_listed(maps) : failed;
 }
 
