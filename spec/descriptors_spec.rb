@@ -440,6 +440,49 @@ RSpec.describe AgentJail, "and what the parent has open", if: AgentJail::Platfor
     end
   end
 
+  describe "the standard streams" do
+    # Ruby itself never closes them. The numbers come to whoever opens next, which is told in a file.
+    closing = <<~RUBY
+      require "fiddle"
+      close = Fiddle::Function.new(Fiddle::Handle::DEFAULT["close"], [Fiddle::TYPE_INT], Fiddle::TYPE_INT)
+      told = File.open(ARGV.shift, "w")
+      ARGV.each { |number| close.call(Integer(number)) }
+    RUBY
+
+    taking = <<~RUBY
+      reader, = IO.pipe
+      Process.wait(fork { STDOUT.syswrite("forged") })
+      told.print reader.readpartial(100)
+    RUBY
+
+    running = <<~RUBY
+      value = AgentJail.run(timeout: 30) do
+        [STDOUT, STDERR].each { |io| io.syswrite("forged") rescue nil }
+        [File.open(File::NULL, &:fileno) > 2, STDIN.read]
+      end
+      told.puts value.inspect
+      begin
+        AgentJail.run(timeout: 30) { Process.kill(:SEGV, $$) && sleep }
+      rescue AgentJail::Error => e
+        told.puts e.class, e.message[/SIG[A-Z]+/]
+      end
+    RUBY
+
+    [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]].each do |numbers|
+      it "that the caller has closed (#{numbers.join(", ")}) are not what the jail works with" do
+        file = at("told")
+        expect(fresh_ruby(closing + running, file, *numbers)).to be_success
+        expect(File.read(file)).to eq("[true, \"\"]\nAgentJail::CrashError\nSIGSEGV\n")
+      end
+    end
+
+    it "would else be a pipe that the caller made" do
+      file = at("told")
+      expect(fresh_ruby(closing + taking, file, 0, 1)).to be_success
+      expect(File.read(file)).to eq("forged")
+    end
+  end
+
   describe "shared memory" do
     # What parent and block see of it when the block writes there: in a jail, then in a plain fork.
     def writes_to(memory)

@@ -35,6 +35,37 @@ static bool deaden(const struct descriptors *descriptors, int fd)
     return errno == EBADF && (close(fd) == 0 || errno == EBADF);
 }
 
+int descriptors_lift(int fd)
+{
+    int lifted, error;
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    lifted = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    error = errno;
+    (void)close(fd);
+    errno = error;
+    return lifted;
+}
+
+const char *descriptors_pipe(int ends[2])
+{
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return "pipe2";
+    for (int i = 0; i < 2; i++) {
+        ends[i] = descriptors_lift(ends[i]);
+        if (ends[i] >= 0)
+            continue;
+        int error = errno;
+
+        (void)close(ends[1 - i]);
+        ends[1 - i] = -1;
+        errno = error;
+        return "fcntl(F_DUPFD)";
+    }
+    return NULL;
+}
+
 /* Where a list is being made: numbers come in order. */
 struct listing {
     int *list;

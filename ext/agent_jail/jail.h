@@ -182,6 +182,15 @@ struct descriptors {
     size_t open_count;
 };
 
+/*
+ * parent: a descriptor that was just opened, with a number that is not one of the standard streams'. Where the caller has
+ * closed one of those, it would be taken for it in the child. -1 stays -1; on failure it is closed.
+ */
+int descriptors_lift(int fd);
+
+/* parent: a pipe, both ends lifted. */
+const char *descriptors_pipe(int ends[2]);
+
 /* parent: fills in what is open. */
 const char *descriptors_list(struct descriptors *descriptors);
 
@@ -280,6 +289,7 @@ struct relay {
     int to;      /* the parent's output: 1 or 2 */
     int from;    /* the pipe's reading end, or -1: there is nothing to relay */
     int child;   /* the pipe's writing end, until the fork */
+    bool closed; /* `to` is: what the block opens must not get its number */
     bool socket; /* what `to` is */
     bool full;   /* `to` takes no more for now */
     size_t at, filled;
@@ -290,8 +300,8 @@ struct relay {
 const char *relay_open(struct relay *relay, int fd);
 /* parent: true when both are the same thing; then one relay keeps the order of what is printed. */
 bool relay_is_same(int fd, int other);
-/* child: puts the pipe in the output's place. */
-const char *relay_enter(const struct relay *relay, int fd);
+/* child: puts the pipe in the output's place, or `null` where that is closed. */
+const char *relay_enter(const struct relay *relay, int fd, int null);
 /* parent, after the fork. */
 void relay_forked(struct relay *relay);
 /* parent: writes on what is there; waits for nothing. */

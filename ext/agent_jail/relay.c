@@ -27,13 +27,16 @@
 const char *relay_open(struct relay *relay, int fd)
 {
     struct stat status;
+    const char *failed;
     int ends[2];
 
     *relay = (struct relay){.to = fd, .from = -1, .child = -1};
-    if (fstat(fd, &status) != 0 || S_ISCHR(status.st_mode))
+    relay->closed = fstat(fd, &status) != 0;
+    if (relay->closed || S_ISCHR(status.st_mode))
         return NULL;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return "pipe2";
+    failed = descriptors_pipe(ends);
+    if (failed != NULL)
+        return failed;
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
         int error = errno;
 
@@ -56,11 +59,11 @@ bool relay_is_same(int fd, int other)
            one.st_ino == two.st_ino;
 }
 
-const char *relay_enter(const struct relay *relay, int fd)
+const char *relay_enter(const struct relay *relay, int fd, int null)
 {
-    if (relay->child >= 0 && dup3(relay->child, fd, 0) != fd)
-        return "dup3(output)";
-    return NULL;
+    int output = relay->closed ? null : relay->child;
+
+    return output >= 0 && dup3(output, fd, 0) != fd ? "dup3(output)" : NULL;
 }
 
 void relay_forked(struct relay *relay)

@@ -14,7 +14,7 @@
 
 const char *report_open(int *report)
 {
-    *report = memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *report = descriptors_lift(memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     return *report < 0 ? "memfd_create" : NULL;
 }
 

@@ -36,8 +36,10 @@ static double cpu_timeout(const struct run *run)
 
 static void prepare_pipe(struct run *run)
 {
-    if (pipe2(run->result, O_CLOEXEC) != 0)
-        run_fail_call("pipe2", "");
+    const char *failed = descriptors_pipe(run->result);
+
+    if (failed != NULL)
+        run_fail_call(failed, "");
     if (fcntl(run->result[0], F_SETFL, O_NONBLOCK) != 0)
         run_fail_call("fcntl", "O_NONBLOCK");
 }
@@ -73,7 +75,7 @@ static void prepare_descriptors(struct run *run)
     failed = report_open(&run->report);
     if (failed != NULL)
         run_fail_call(failed, "");
-    run->jail.descriptors.null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    run->jail.descriptors.null = descriptors_lift(open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (run->jail.descriptors.null < 0)
         run_fail_call("open", "/dev/null");
     run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 5);
