@@ -354,6 +354,28 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
       end
     end
 
+    # In a process of its own, whose threads and descriptors are counted.
+    it "does not keep the caller when there is more in it than can be removed in a moment, and is gone a while later" do
+      ruby = fresh_ruby(<<~RUBY, env: { "TMPDIR" => dir }, timeout: 110)
+        def held = %w[task fd].map { |kind| Dir.children("/proc/self/" + kind).size }
+        def there = Dir.children(ENV.fetch("TMPDIR")).size
+        AgentJail.run { 1 }
+        before = held
+        begin
+          AgentJail.run(tmpdir: true, timeout: 1) do
+            Dir.chdir(Dir.tmpdir)
+            (1..).each { |number| Dir.mkdir(number.to_s) }
+          end
+        rescue AgentJail::TimeoutError
+          puts there, AgentJail.run(tmpdir: true) { File.write(File.join(Dir.tmpdir, "x"), "y") }
+        end
+        sleep 0.05 until there.zero?
+        sleep 0.05 until held == before
+      RUBY
+
+      expect(ruby).to have_attributes(stdout: "1\n1\n", stderr: "").and be_success
+    end
+
     it "is gone when it is no more there" do
       outcome, = with_tmpdir { Dir.rmdir(Dir.tmpdir) && :removed }
 

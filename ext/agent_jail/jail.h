@@ -155,7 +155,10 @@ bool proc_environment(char **start, char **end);
 
 /* ---- tree.c: removing what a block left in its private directory ---- */
 
-/* parent: removes a directory and all in it, whatever was done to it. One that is not there is no failure. */
+/*
+ * parent: removes a directory and all in it, whatever was done to it. One that is not there is no failure. What takes longer
+ * than a moment is removed by a thread behind, whose failure nobody hears of.
+ */
 const char *tree_remove(const char *path);
 
 /* ---- limits.c: resource limits ---- */

@@ -5,25 +5,44 @@
  * away. So nothing is walked: a directory that is not empty gives what it holds to the top, and the top is emptied
  * again and again until it stays empty. Symlinks are removed, never followed. The child has been reaped: nobody
  * interferes.
+ *
+ * A block makes entries faster than they can be removed. The caller does not wait for that.
  */
 #include "jail.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* How long the caller waits, in seconds. */
+#define REMOVE_PATIENCE 0.1
+
+/* More trees than these are not removed behind at a time: then the caller waits. */
+#define BEHIND_MAX 8
+
 struct removal {
     int top;
+    double deadline;     /* on the monotonic clock */
+    bool late;           /* it is over, and something is left */
     unsigned long moved; /* the next name for a directory that is moved up */
     bool found;          /* something was there in this round */
 };
 
 /* Does something to an entry of the directory `parent`; false with errno set ends it all. */
 typedef bool visitor(struct removal *removal, int parent, const char *name);
+
+static bool is_late(struct removal *removal)
+{
+    removal->late = removal->late || process_clock() >= removal->deadline;
+    return removal->late;
+}
 
 /* Takes `fd` over. */
 static bool each_entry(struct removal *removal, int fd, visitor *visit)
@@ -36,13 +55,13 @@ static bool each_entry(struct removal *removal, int fd, visitor *visit)
         (void)close(fd);
         return false;
     }
-    while (done && (entry = readdir(directory)) != NULL)
+    while (done && !is_late(removal) && (entry = readdir(directory)) != NULL)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             done = visit(removal, dirfd(directory), entry->d_name);
     int error = errno;
     (void)closedir(directory);
     errno = error;
-    return done;
+    return done && !removal->late;
 }
 
 /* True when the entry is gone; false with ENOTEMPTY when it is a directory that holds something. */
@@ -128,12 +147,17 @@ static bool empty_top(struct removal *removal)
     return true;
 }
 
-const char *tree_remove(const char *path)
+/* Up to the deadline; `late` tells whether that was the end. */
+static const char *remove_until(const char *path, double deadline, bool *late)
 {
-    struct removal removal = {.top = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    struct removal removal = {
+        .top = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+        .deadline = deadline,
+    };
     const char *failed = NULL;
     int error;
 
+    *late = false;
     if (removal.top < 0)
         return errno == ENOENT ? NULL : "open";
     if (!empty_top(&removal))
@@ -141,7 +165,44 @@ const char *tree_remove(const char *path)
     else if (rmdir(path) != 0)
         failed = "rmdir";
     error = errno;
+    *late = removal.late;
     (void)close(removal.top);
     errno = error;
     return failed;
+}
+
+static atomic_int behind;
+
+/* To the end. Takes the path over. */
+static void *remove_behind(void *path)
+{
+    bool late;
+
+    (void)remove_until(path, INFINITY, &late);
+    free(path);
+    atomic_fetch_sub(&behind, 1);
+    return NULL;
+}
+
+static bool start_behind(const char *path)
+{
+    char *copy = strdup(path);
+
+    if (copy != NULL && atomic_fetch_add(&behind, 1) < BEHIND_MAX &&
+        process_start_thread(remove_behind, copy))
+        return true;
+    if (copy != NULL)
+        atomic_fetch_sub(&behind, 1);
+    free(copy);
+    return false;
+}
+
+const char *tree_remove(const char *path)
+{
+    bool late;
+    const char *failed = remove_until(path, process_clock() + REMOVE_PATIENCE, &late);
+
+    if (!late)
+        return failed;
+    return start_behind(path) ? NULL : remove_until(path, INFINITY, &late);
 }
