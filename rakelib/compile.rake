@@ -15,15 +15,16 @@ PLAIN_SOURCES = FileList["ext/agent_jail/*.c"].exclude(/darwin\.c\z/, /seatbelt\
   File.read(path).match?(/#include ("run\.h"|<ruby)/)
 end
 
-# Builds the extension apart from lib/, in +directory+, with +flags+ after all others for compiler and linker.
-def build_apart(directory, flags)
+# Builds the extension apart from lib/, in +directory+, with +flags+ after all others for compiler and linker, and with
+# +variables+ for make.
+def build_apart(directory, flags, *variables)
   rm_rf directory
   mkdir_p directory
   extconf = File.expand_path("ext/agent_jail/extconf.rb")
   chdir directory do
     ruby extconf
     # The one variable that every Ruby's Makefile puts last, be it Debian's, which leaves out $(warnflags).
-    sh "make", "-j2", "ARCH_FLAG=#{[RbConfig::CONFIG["ARCH_FLAG"], *flags].join(" ")}"
+    sh "make", "-j2", *variables, "ARCH_FLAG=#{[RbConfig::CONFIG["ARCH_FLAG"], *flags].join(" ")}"
   end
 end
 

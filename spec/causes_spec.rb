@@ -340,7 +340,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   end
 
   raised.each_value do |cause|
-    it "is told of #{cause.what}: #{cause.expected.name[/\w+\z/]}" do
+    it "is told of #{cause.what}: #{cause.expected.name[/\w+\z/]}", exact_memory: cause.options.key?(:memory_mb) do
       error = jailed(timeout: 30, **cause.options, &cause.act)
 
       expect(error).to be_an_instance_of(cause.expected)

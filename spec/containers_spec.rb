@@ -2,7 +2,7 @@
 
 # What containers take away, taken away from a process here (spec/support/kernel.c): Docker's default profile and
 # capabilities, the writable root, processes, memory. The README's table of containers says what is seen here.
-RSpec.describe AgentJail, "in a container", if: AgentJail::Platform.fork_supported? do
+RSpec.describe AgentJail, "in a container", :bare, if: AgentJail::Platform.fork_supported? do
   whole = AgentJail::Platform.enforcement
 
   # What Docker's default profile does not let through to a container without further capabilities, of the calls that

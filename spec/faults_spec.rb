@@ -3,7 +3,7 @@
 require "json"
 
 # Calls of the kernel that fail: for want of descriptors, of memory, of processes.
-RSpec.describe AgentJail, "where the kernel refuses what the jail needs", if: AgentJail::Platform.linux? do
+RSpec.describe AgentJail, "where the kernel refuses what the jail needs", :bare, if: AgentJail::Platform.linux? do
   numbers = {
     "x86_64" => { getdents64: 217, capget: 125, capset: 126, seccomp: 317, pidfd_send_signal: 424, pidfd_open: 434,
                   close_range: 436, landlock_create_ruleset: 444, landlock_add_rule: 445, landlock_restrict_self: 446 },

@@ -149,7 +149,7 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
   end
 
   # In a process of its own: the suite's has what other specs left, and loses it when the garbage is collected.
-  it "leaves neither child nor descriptor behind" do
+  it "leaves neither child nor descriptor behind", :bare do
     ruby = fresh_ruby(<<~'RUBY')
       require "async"
 

@@ -2,7 +2,7 @@
 
 # Each kernel that the gem may meet: what still holds there, and that no more is promised. The acts are done for real, on
 # the running kernel as kernel.c cuts it down.
-RSpec.describe AgentJail, "on a kernel", if: AgentJail::Platform.fork_supported? do
+RSpec.describe AgentJail, "on a kernel", :bare, if: AgentJail::Platform.fork_supported? do
   old = %i[pidfd_open pidfd_send_signal pidfd_getfd clone3 close_range openat2 faccessat2 io_uring_setup]
   whole = AgentJail::Platform.enforcement
   abi = ->(number) { [["abi=#{number}"], { landlock: number, signals: number >= 6 }] }

@@ -141,7 +141,7 @@ RSpec.describe AgentJail, "limits of time" do
   end
 end
 
-RSpec.describe AgentJail, "limits of memory" do
+RSpec.describe AgentJail, "limits of memory", :exact_memory do
   # Ruby code that maps so many MiB of address space and touches none of it, as a big application has.
   def mapped(size)
     <<~RUBY

@@ -134,12 +134,12 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
 
   describe "with processes: true" do
     acts.except("PTY.spawn", "Process.daemon", "exec", "exec through a shell", "IO.popen of itself").each do |what, act|
-      it "lets #{what} work" do
+      it "lets #{what} work", :bare do
         expect(jailed(processes: true) { act.call && :ran }).to eq(:ran)
       end
     end
 
-    it "gives what programs print and how they end" do
+    it "gives what programs print and how they end", :bare do
       told = jailed(processes: true) do
         [`echo hello`, $CHILD_STATUS.exitstatus, system("false"),
          Open3.capture2("tr a-z A-Z", stdin_data: "loud").first]
@@ -426,7 +426,7 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
         "a thread" => "Thread.new { loop { Process.wait(-1) rescue sleep(0.001) } }",
         "nobody, children being ignored" => "trap('CLD', 'IGNORE')"
       }.each do |what, setting|
-        it "which is #{what}, programs of the block have their status" do
+        it "which is #{what}, programs of the block have their status", :bare do
           ruby = fresh_ruby("#{setting}\n#{body}")
 
           expect(ruby).to have_attributes(stdout: "[false, 3, \"hi\\n\", 0]\n", stderr: "")

@@ -308,7 +308,7 @@ RSpec.describe AgentJail, "where others lost", if: AgentJail::Platform.linux? do
       end
     end
 
-    it "works with a program's output thrown away" do
+    it "works with a program's output thrown away", :bare do
       expect(described_class.run(timeout: 60, processes: true) { system("echo x", out: File::NULL) }).to be(true)
     end
 
@@ -357,7 +357,7 @@ RSpec.describe AgentJail, "where others lost", if: AgentJail::Platform.linux? do
   end
 
   # zeroclaw-labs/zeroclaw#8973
-  it "has the terminal where that is granted, and only there" do
+  it "has the terminal where that is granted, and only there", :bare do
     told = nil
     PTY.spawn(RbConfig.ruby, "-I#{FreshRuby.lib}", "-ragent_jail", "-e", <<~RUBY) { |out, _, _| told = out.gets }
       ask = -> { File.open("/dev/tty", "r+", &:tty?) }
@@ -420,7 +420,7 @@ RSpec.describe AgentJail, "where others lost", if: AgentJail::Platform.linux? do
     RUBY
 
     %w[ENOSYS EOPNOTSUPP EPERM EINVAL].each do |error|
-      it "by #{error}, says so, runs nothing when told to, and closes all else" do
+      it "by #{error}, says so, runs nothing when told to, and closes all else", :bare do
         skip "no compiler here" unless Faults.library
         ruby = fresh_ruby(program, error, env: { "LD_PRELOAD" => Faults.library })
 
