@@ -450,7 +450,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
       expect(error.report).to be_valid_encoding
     end
 
-    it "of a memory limit says nothing under YJIT either" do
+    it "of a memory limit says nothing under YJIT either", :exact_memory do
       skip "this Ruby has no YJIT" unless fresh_ruby("RubyVM::YJIT.enabled? or exit 1", options: ["--yjit"]).success?
       ruby = fresh_ruby(<<~RUBY, options: %w[--yjit --yjit-call-threshold=1])
         codes = Array.new(3000) { |i| "def m\#{i}(x) = x.to_s + 'a\#{i}' * 20" }
