@@ -155,7 +155,8 @@ const char *descriptors_deaden(const struct descriptors *descriptors)
 {
     int looked_at = 0, next = STDERR_FILENO + 1;
 
-    if (dup3(descriptors->null, STDIN_FILENO, 0) != STDIN_FILENO)
+    if (!descriptors->reserved(STDIN_FILENO) &&
+        dup3(descriptors->null, STDIN_FILENO, 0) != STDIN_FILENO)
         return "dup3(stdin)";
     for (size_t i = 0; i < descriptors->open_count; i++) {
         int fd = descriptors->open[i];

@@ -44,10 +44,18 @@ static void prepare_pipe(struct run *run)
         run_fail_call("fcntl", "O_NONBLOCK");
 }
 
+static bool is_reserved(int fd)
+{
+    return rb_reserved_fd_p(fd) != 0;
+}
+
+/* Where the caller has closed an output, the runtime may have got its number: that is left alone. */
 static void prepare_relay(struct run *run, int fd)
 {
-    const char *failed = relay_open(&run->jail.relays[fd - 1], fd);
+    const char *failed = NULL;
 
+    if (!is_reserved(fd))
+        failed = relay_open(&run->jail.relays[fd - 1], fd);
     if (failed != NULL)
         run_fail_call(failed, "");
 }
@@ -59,11 +67,6 @@ static void prepare_relays(struct run *run)
     prepare_relay(run, STDOUT_FILENO);
     if (!run->jail.one_output)
         prepare_relay(run, STDERR_FILENO);
-}
-
-static bool is_reserved(int fd)
-{
-    return rb_reserved_fd_p(fd) != 0;
 }
 
 static void prepare_descriptors(struct run *run)
