@@ -5,20 +5,24 @@
 namespace :cross do
   strict = %w[-std=c11 -D_GNU_SOURCE -g -O2 -Wall -Wextra -Wmissing-prototypes -Wconversion -Werror -Iext/agent_jail]
 
-  # Builds the units with +compiler+ and runs them, with +runner+ before and +arguments+ behind. Returns the filters.
-  units = lambda do |name, compiler, crash: "crash", runner: [], arguments: []|
+  # Builds the units with +compiler+ as tmp/cross/units-+name+.
+  build = lambda do |name, compiler, crash: "crash"|
     mkdir_p "tmp/cross"
-    program = "tmp/cross/units-#{name}"
-    sh(*compiler, *strict, "-o", program, "spec/support/units.c", *PLAIN_SOURCES, "ext/agent_jail/#{crash}.c",
-       "-lm", "-pthread", verbose: false)
-    told = IO.popen([*runner, program, "fuzz/corpus", *arguments], &:readlines)
+    sh(*compiler, *strict, "-o", "tmp/cross/units-#{name}", "spec/support/units.c", *PLAIN_SOURCES,
+       "ext/agent_jail/#{crash}.c", "-lm", "-pthread", verbose: false)
+  end
+  # Runs them, with +runner+ before and +arguments+ behind. Returns the filters.
+  units = lambda do |name, runner: [], arguments: []|
+    told = IO.popen([*runner, "tmp/cross/units-#{name}", "fuzz/corpus", *arguments], &:readlines)
     filters, checks = told.partition { |line| line.start_with?("filter ") }
     puts "#{name}:", checks
     abort "the units fail on #{name}" unless Process.last_status.success? && filters.size == 16
     filters
   end
-  here = -> { units.call("here", %w[cc]) }
-  same = ->(name, filters) { filters == here.call or abort "other filters on #{name} than here" }
+  same = lambda do |name, filters|
+    build.call("here", %w[cc])
+    filters == units.call("here") or abort "other filters on #{name} than here"
+  end
   there = ->(command) { ENV["PATH"].split(":").any? { |directory| File.executable?(File.join(directory, command)) } }
   wanted = lambda do |*commands|
     missing = commands.reject { |command| there.call(command) }
@@ -37,15 +41,20 @@ namespace :cross do
     end
     # musl's ioctl takes an int, of which the kernel sees the same 32 bits
     compiler = %w[musl-gcc -Wno-sign-conversion -idirafter tmp/cross/linux]
-    same.call("musl", units.call("musl", compiler, crash: "crash_none"))
+    build.call("musl", compiler, crash: "crash_none")
+    same.call("musl", units.call("musl"))
+  end
+
+  # What bin/kernel-aarch64 runs too.
+  task :build_aarch64 do
+    wanted.call("aarch64-linux-gnu-gcc")
+    build.call("aarch64", %w[aarch64-linux-gnu-gcc -static])
   end
 
   desc "The plain-C files for aarch64, emulated (aarch64-linux-gnu-gcc, qemu-aarch64)"
-  task :aarch64 do
-    wanted.call("aarch64-linux-gnu-gcc", "qemu-aarch64")
-    filters = units.call("aarch64", %w[aarch64-linux-gnu-gcc -static],
-                         runner: %w[qemu-aarch64], arguments: %w[emulated])
-    same.call("aarch64", filters)
+  task aarch64: :build_aarch64 do
+    wanted.call("qemu-aarch64")
+    same.call("aarch64", units.call("aarch64", runner: %w[qemu-aarch64], arguments: %w[emulated]))
   end
 end
 
