@@ -2,7 +2,7 @@
  * gate_fuzzer.c - libFuzzer target for the gate alone, without Ruby.
  *
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -I ext/agent_jail \
- *       fuzz/gate_fuzzer.c ext/agent_jail/result.c -o gate_fuzzer
+ *       fuzz/gate_fuzzer.c ext/agent_jail/{result,gate_*}.c -o gate_fuzzer
  *   ./gate_fuzzer -max_len=4096 fuzz/corpus
  */
 #include <stdlib.h>

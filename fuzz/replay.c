@@ -2,7 +2,8 @@
  * replay.c - the parts that need neither Ruby nor the kernel's newer calls, for memory checkers: the gate, over each
  * file that is named, by way of its fuzz target; and every filter there is.
  *
- *   cc -g -D_GNU_SOURCE -I ext/agent_jail fuzz/replay.c fuzz/gate_fuzzer.c ext/agent_jail/{result,seccomp,syscalls}.c -o replay
+ *   cc -g -D_GNU_SOURCE -I ext/agent_jail fuzz/replay.c fuzz/gate_fuzzer.c \
+ *       ext/agent_jail/{result,gate_*,bpf,seccomp*,syscalls}.c -o replay
  *   valgrind --leak-check=full ./replay fuzz/corpus/...
  */
 #include <linux/audit.h>

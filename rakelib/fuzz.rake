@@ -2,10 +2,10 @@
 
 GATE_FUZZER = "tmp/fuzz/gate_fuzzer"
 
-file GATE_FUZZER => FileList["fuzz/gate_fuzzer.c", "ext/agent_jail/result.c", "ext/agent_jail/jail.h"] do
+file GATE_FUZZER => FileList["fuzz/gate_fuzzer.c", *GATE_SOURCES, "ext/agent_jail/*.h"] do
   mkdir_p "tmp/fuzz/found"
   sh "clang", "-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all", "-I", "ext/agent_jail",
-     "fuzz/gate_fuzzer.c", "ext/agent_jail/result.c", "-o", GATE_FUZZER
+     "fuzz/gate_fuzzer.c", *GATE_SOURCES, "-o", GATE_FUZZER
 end
 
 desc "Fuzz the gate for so many SECONDS (60) by libFuzzer, and as many against Marshal.load; the corpus stays as it is"

@@ -35,10 +35,10 @@ namespace :spec do
     sh environment, RbConfig.ruby, "-S", "rspec", "-I", "tmp/asan/lib", *UNCHECKED, *topics(arguments, "*")
   end
 
-  file "tmp/replay" => FileList["fuzz/*.c", "ext/agent_jail/{result,seccomp,syscalls}.c", "ext/agent_jail/jail.h"] do
+  file "tmp/replay" => FileList["fuzz/*.c", *GATE_SOURCES, *FILTER_SOURCES, "ext/agent_jail/*.h"] do
     mkdir_p "tmp"
     sh "cc", "-g", "-O1", "-D_GNU_SOURCE", "-I", "ext/agent_jail", "fuzz/replay.c", "fuzz/gate_fuzzer.c",
-       *%w[result seccomp syscalls].map { |name| "ext/agent_jail/#{name}.c" }, "-o", "tmp/replay"
+       *GATE_SOURCES, *FILTER_SOURCES, "-o", "tmp/replay"
   end
 
   # The jail itself cannot be closed under valgrind (3.19 knows neither Landlock nor seccomp), so what runs is what

@@ -502,9 +502,9 @@ enum seccomp_verdict {
     SECCOMP_SELF,   /* EPERM unless for itself */
     SECCOMP_SETPRIORITY, /* EPERM unless for itself */
     SECCOMP_IOPRIO,      /* EPERM unless for itself */
-    SECCOMP_IOCTL,       /* EPERM unless one of the requests listed in seccomp.c */
-    SECCOMP_FCNTL,       /* EPERM unless one of the commands listed in seccomp.c */
-    SECCOMP_PRCTL, /* EPERM or, where unknown, EINVAL unless one of the options listed in seccomp.c */
+    SECCOMP_IOCTL,       /* EPERM unless one of the requests listed in seccomp_checks.c */
+    SECCOMP_FCNTL,       /* EPERM unless one of the commands listed in seccomp_checks.c */
+    SECCOMP_PRCTL, /* EPERM or, where unknown, EINVAL unless one of the options listed in seccomp_checks.c */
     SECCOMP_PERSONALITY, /* EPERM unless it asks, or sets what is the default */
 };
 

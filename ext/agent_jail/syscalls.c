@@ -298,7 +298,7 @@ static const struct seccomp_row rows[] = {
     {"setpriority",               141,  140, SECCOMP_SETPRIORITY},
     {"ioprio_set",                251,   30, SECCOMP_IOPRIO},
 
-    /* Calls that are many calls: each of their commands has a verdict of its own in seccomp.c. */
+    /* Calls that are many calls: each of their commands has a verdict of its own in seccomp_checks.c. */
     {"ioctl",                      16,   29, SECCOMP_IOCTL},
     {"fcntl",                      72,   25, SECCOMP_FCNTL},
     {"prctl",                     157,  167, SECCOMP_PRCTL},

@@ -35,9 +35,9 @@ module SyscallReference
     "self" => "itself, else `EPERM`",
     "setpriority" => "itself, else `EPERM`",
     "ioprio" => "itself, else `EPERM`",
-    "ioctl" => "the requests listed in seccomp.c, else `EPERM`",
-    "fcntl" => "the commands listed in seccomp.c, else `EPERM`",
-    "prctl" => "the options listed in seccomp.c, else `EPERM`, or `EINVAL` where unknown",
+    "ioctl" => "the requests listed in seccomp_checks.c, else `EPERM`",
+    "fcntl" => "the commands listed in seccomp_checks.c, else `EPERM`",
+    "prctl" => "the options listed in seccomp_checks.c, else `EPERM`, or `EINVAL` where unknown",
     "personality" => "asking and the default, else `EPERM`"
   }.freeze
 
