@@ -277,6 +277,22 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
       expect(jailed { Tempfile.create("x") }).to be_an(AgentJail::Error).or be_a(ArgumentError)
     end
 
+    # As a block could that may write to the directory of temporary files, while another run begins.
+    it "opens nothing outside when somebody puts a symlink in its place" do
+      outside = Dir.mktmpdir("agent_jail_outside")
+      allow(Dir).to receive(:mktmpdir).and_wrap_original do |make, *arguments|
+        make.call(*arguments).tap { |path| Dir.rmdir(path) && File.symlink(outside, path) if @swapped }
+      end
+      act = -> { jailed(tmpdir: true) { File.write(File.join(outside, "x"), "y") } }
+
+      expect(act.call).to be_a(AgentJail::FilesystemError)
+      @swapped = true
+      expect { expect { act.call }.to raise_error(Errno::ENOTDIR, /tmpdir/) }.to output(/stays behind/).to_stderr
+      expect(Dir.children(outside)).to be_empty
+    ensure
+      FileUtils.rm_rf([outside, *Dir.glob(File.join(Dir.tmpdir, "agent_jail-*")).select { |path| File.symlink?(path) }])
+    end
+
     it "is another each time, and the parent's TMPDIR is what it was" do
       before = ENV.fetch("TMPDIR", nil)
       paths = Array.new(3) { with_tmpdir { 1 }[1] }

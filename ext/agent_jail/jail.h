@@ -227,6 +227,7 @@ enum landlock_access {
     LANDLOCK_DEVICE = 1 << 3, /* ioctl on a device */
     LANDLOCK_FILE = 1 << 4,
     LANDLOCK_DIRECTORY = 1 << 5,
+    LANDLOCK_ITSELF = 1 << 6, /* a directory, and no symlink to one */
 };
 
 #define LANDLOCK_ABI_NEWEST 10

@@ -12,7 +12,7 @@
  * for who may write above it. */
 static void grant_named(const struct run *run, const char *name, unsigned access)
 {
-    VALUE paths = rb_funcall(run_option(run, name), rb_intern("sort"), 0);
+    VALUE paths = rb_funcall(rb_Array(run_option(run, name)), rb_intern("sort"), 0);
 
     if (run_is_open(run, "processes"))
         access |= SEATBELT_EXECUTE;
@@ -66,6 +66,8 @@ void run_prepare_walls(struct run *run)
         run_fail_call("malloc", "");
     grant_system(run->jail.seatbelt, run->system_grants);
     grant_named(run, "fs_read_allow", SEATBELT_READ);
+    if (run_is_open(run, "tmpdir"))
+        grant_named(run, "tmpdir", SEATBELT_READ | SEATBELT_WRITE);
     grant_named(run, "fs_allow", SEATBELT_READ | SEATBELT_WRITE);
     see_working_directory(run->jail.seatbelt);
     failed = seatbelt_finish(run->jail.seatbelt);

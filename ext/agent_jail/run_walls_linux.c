@@ -9,19 +9,23 @@
 #include <unistd.h>
 
 /* A path that the caller named must exist. */
+static void grant_path(const struct run *run, const char *name, VALUE path, unsigned access)
+{
+    const char *failed;
+
+    if (run_is_open(run, "processes"))
+        access |= LANDLOCK_EXECUTE;
+    failed = landlock_grant(&run->jail.landlock, StringValueCStr(path), access);
+    if (failed != NULL)
+        rb_syserr_fail_str(errno, rb_sprintf("%s: %" PRIsVALUE " (%s)", name, path, failed));
+}
+
 static void grant_named(const struct run *run, const char *name, unsigned access)
 {
     VALUE paths = run_option(run, name);
 
-    if (run_is_open(run, "processes"))
-        access |= LANDLOCK_EXECUTE;
-    for (long i = 0; i < RARRAY_LEN(paths); i++) {
-        VALUE path = RARRAY_AREF(paths, i);
-        const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path), access);
-
-        if (failed != NULL)
-            rb_syserr_fail_str(errno, rb_sprintf("%s: %" PRIsVALUE " (%s)", name, path, failed));
-    }
+    for (long i = 0; i < RARRAY_LEN(paths); i++)
+        grant_path(run, name, RARRAY_AREF(paths, i), access);
 }
 
 static bool is_not_there(int error)
@@ -49,6 +53,9 @@ static void prepare_landlock(struct run *run)
     if (failed != NULL)
         run_fail_call(failed, "");
     grant_named(run, "fs_allow", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE);
+    if (run_is_open(run, "tmpdir"))
+        grant_path(run, "tmpdir", run_option(run, "tmpdir"),
+                   LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE | LANDLOCK_ITSELF);
     grant_named(run, "fs_read_allow", LANDLOCK_READ);
 }
 

@@ -49,10 +49,10 @@ module AgentJail
       raise Outcome.new(options, kind, *rest).error
     end
 
+    # Others may write to the directory that it lies in, blocks among them: its own name is never followed.
     def run_with_tmpdir
-      tmpdir = Dir.mktmpdir("agent_jail-")
-      real = File.realpath(tmpdir)
-      run_in_jail(@options.merge(fs_allow: [*@options[:fs_allow], real]), real)
+      tmpdir = Dir.mktmpdir("agent_jail-", File.realpath(Dir.tmpdir))
+      run_in_jail(@options.merge(tmpdir: tmpdir), tmpdir)
     ensure
       remove(tmpdir) if tmpdir
     end
