@@ -355,6 +355,15 @@ RSpec.describe "the system call filter", if: AgentJail::Native.respond_to?(:filt
       end
     end
 
+    # The process that ends the tree with the parent is in the group, and could not wake itself.
+    it "may stop themselves, and not their group, unless Landlock tells who is in the jail" do
+      expect(answer(:kill, self_pid, 19)).to eq allow
+      [0, -self_pid].each do |group|
+        [{}, { processes: true }].each { expect(answer(:kill, group, 19, **_1)).to eq errno["EPERM"] }
+        expect(answer(:kill, group, 19, processes: true, scoped: true)).to eq allow
+      end
+    end
+
     it "may not signal others, unless Landlock sees to it that they are in the jail" do
       [parent_pid, -parent_pid, -1, 1, self_pid + 1, high | parent_pid].each do |pid|
         [{}, { processes: true }, { scoped: true }].each do |options|
@@ -433,7 +442,7 @@ RSpec.describe "the system call filter", if: AgentJail::Native.respond_to?(:filt
 
   describe "fcntl" do
     it "does what files and pipes need" do
-      [*0..7, 9, 11, 16, 36, 37, 38, 1025, 1030, 1031, 1032, 1033, 1034].each do |command|
+      [*0..7, 9, 11, 16, 36, 37, 38, 1025, 1030, 1032, 1033, 1034].each do |command|
         expect(answer(:fcntl, 1, command)).to eq allow
         expect(answer(:fcntl, 1, high | command)).to eq allow
       end
@@ -444,6 +453,16 @@ RSpec.describe "the system call filter", if: AgentJail::Native.respond_to?(:filt
         expect(answer(:fcntl, 1, command)).to eq errno["EPERM"]
         expect(answer(:fcntl, 1, high | command)).to eq errno["EPERM"]
       end
+    end
+
+    it "sets no flag by which input is a signal" do
+      expect(answer(:fcntl, 1, 4, 0o4002)).to eq allow
+      expect(answer(:fcntl, 1, 4, 0o24002)).to eq errno["EPERM"]
+      expect(answer(:fcntl, 1, high | 4, high | 0o20000)).to eq errno["EPERM"]
+    end
+
+    it "takes no more of what a user's pipes share than a pipe begins with" do
+      expect(answer(:fcntl, 1, 1031, 1 << 20)).to eq errno["EPERM"]
     end
   end
 

@@ -271,6 +271,13 @@ RSpec.describe AgentJail, "and its neighbours", if: AgentJail::Platform.linux? d
       end
     end
 
+    it "does not turn its input into signals to whoever is before it" do
+      fd = slave.fileno
+
+      expect { kernel(:fcntl, fd, 4, 0o20002) }
+        .to be_answered("EPERM").in_a_jail_with(inherit: slave).without_one(0)
+    end
+
     it "tells its size and whether it is one, when it is inherited" do
       expect(jailed(inherit: slave) { [slave.tty?, kernel(:ioctl, slave.fileno, 0x5413, "\0" * 8)] }).to eq([true, 0])
       expect(jailed { slave.tty? }).not_to be(true)

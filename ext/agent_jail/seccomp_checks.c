@@ -324,11 +324,14 @@ static void emit_ioctl(struct assembler *a)
 
 /*
  * Not F_SETOWN, F_SETOWN_EX and F_SETSIG, which send signals to others; not F_SETLEASE, which makes
- * others wait; not F_NOTIFY, which watches.
+ * others wait; not F_NOTIFY, which watches; not F_SETPIPE_SZ, which takes what all pipes of a user
+ * share. F_SETFL is looked at further.
  */
 static const struct range fcntl_allowed[] = {
-    {0, 7},       /* F_DUPFD F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW */
-    {1027, 1038}, /* F_DUPFD_QUERY to F_SET_FILE_RW_HINT: F_DUPFD_CLOEXEC, pipe sizes, seals */
+    {0, 3},       /* F_DUPFD F_GETFD F_SETFD F_GETFL */
+    {5, 7},       /* F_GETLK F_SETLK F_SETLKW */
+    {1027, 1030}, /* F_DUPFD_QUERY to F_DUPFD_CLOEXEC */
+    {1032, 1038}, /* F_GETPIPE_SZ to F_SET_FILE_RW_HINT: seals */
     {36, 38},     /* F_OFD_GETLK F_OFD_SETLK F_OFD_SETLKW */
     {9, 9},       /* F_GETOWN */
     {11, 11},     /* F_GETSIG */
@@ -338,8 +341,16 @@ static const struct range fcntl_allowed[] = {
 
 static void emit_fcntl(struct assembler *a)
 {
+    unsigned flags = a->labels++;
+
     IF_LISTED(a, 1, fcntl_allowed, ALLOW);
+    if_equal(a, F_SETFL, flags);
     answer(a, REFUSE_EPERM);
+
+    place(a, flags); /* a terminal takes its foreground group for the owner: input would kill it */
+    load_low(a, 2);
+    if_any_bit(a, O_ASYNC, REFUSE_EPERM);
+    answer(a, ALLOW);
 }
 
 static const struct range prctl_allowed[] = {
