@@ -374,6 +374,31 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
         expect(left).to eq([[2, []]] * 3)
       end
 
+      it "when the process that called it becomes another program" do
+        ruby = fresh_ruby(<<~RUBY)
+          reader, writer = IO.pipe
+          go, stay = IO.pipe
+          caller = fork do
+            stay.close
+            Thread.new do
+              AgentJail.run(processes: true, timeout: 60, inherit: writer) do
+                fork { writer.syswrite([Process.pid].pack("L")) && sleep }
+                writer.syswrite([Process.pid].pack("L")) && sleep
+              end
+            end
+            go.read
+            exec("sleep", "60", out: File::NULL, err: File::NULL)
+          end
+          puts(caller, reader.read(8).unpack("L2"))
+          stay.close
+          sleep 0.01 until File.read("/proc/\#{caller}/comm") == "sleep\n"
+        RUBY
+        caller, *pids = ruby.stdout.split.map(&:to_i)
+
+        expect([pids.size, outlived(pids)]).to eq([2, []])
+        expect(outlived([caller], patience: 0)).to eq([caller])
+      end
+
       it "when the process that called it is killed" do
         ruby = fresh_ruby(<<~RUBY)
           reader, writer = IO.pipe

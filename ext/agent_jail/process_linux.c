@@ -45,15 +45,39 @@ const char *process_die_with_parent(void)
     return NULL;
 }
 
-/* All but itself in the group is killed and itself with it. Signals, which the block could send, do not reach it. */
+static pid_t watched;
+
+/* The watcher is in the group, too. */
+static void end_group(int signal)
+{
+    (void)signal;
+    (void)kill(-watched, SIGKILL);
+}
+
+/*
+ * The thread of the parent that began the run is gone when the parent becomes another program, by an exec of another
+ * thread, and nobody looks after the run any more. Other signals, which the block could send, do not reach the watcher.
+ */
+static void await_death_signal(void)
+{
+    const struct sigaction action = {.sa_handler = end_group};
+    sigset_t others;
+
+    (void)sigfillset(&others);
+    (void)sigdelset(&others, SIGRTMAX);
+    (void)sigaction(SIGRTMAX, &action, NULL);
+    (void)sigprocmask(SIG_SETMASK, &others, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGRTMAX, 0, 0, 0);
+}
+
+/* All in the group is killed, and itself with it. */
 __attribute__((noreturn)) static void watch(pid_t parent, pid_t group)
 {
     struct pollfd gone = {.fd = STDIN_FILENO, .events = POLLIN};
     int pidfd = process_open(parent);
-    sigset_t all;
 
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+    watched = group;
+    await_death_signal();
     if (pidfd >= 0)
         (void)dup2(pidfd, STDIN_FILENO);
     /* where that cannot be, nothing is open but /dev/null */
@@ -61,7 +85,7 @@ __attribute__((noreturn)) static void watch(pid_t parent, pid_t group)
     while (getppid() == parent)
         if (poll(&gone, pidfd >= 0 ? 1 : 0, pidfd >= 0 ? -1 : WATCH_INTERVAL) > 0)
             break;
-    (void)kill(-group, SIGKILL);
+    end_group(SIGKILL);
     _exit(0);
 }
 
