@@ -336,6 +336,19 @@ RSpec.describe AgentJail, "other limits" do
     expect(outcomes).to eq(["0#{" Errno::EPERM" * 5}"])
   end
 
+  # All processes of a user share how many timers and queued signals there may be.
+  it "leave the user's other processes their timers", if: AgentJail::Platform.linux? do
+    make = lambda do
+      event = [0, 34, 0].pack("Qii").ljust(64, "\0")
+      Array.new(2000) { kernel(:timer_create, 1, event, "\0" * 4) }.tally
+    end
+    made, refused = jailed(&make).values_at(0, "EAGAIN")
+
+    expect(made).to be_between(1, 520)
+    expect(refused).to eq(2000 - made)
+    expect(unjailed(&make)).to eq({ 0 => 2000 })
+  end
+
   it "leave the caller's own limits alone" do
     limits = -> { %i[CORE CPU AS FSIZE NOFILE].map { |name| Process.getrlimit(name) } }
     inside = described_class.run(cpu_timeout: 3, max_file_mb: 3, &limits)

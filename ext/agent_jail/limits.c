@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <sys/resource.h>
 
+/* Timers and queued signals; a user has thousands. */
+#define SIGNALS_PENDING 512
+
 /* Lowers a limit, never raises one: soft and hard are clamped to the hard limit that the parent already had. */
 static bool lower(int resource, uint64_t soft, uint64_t hard)
 {
@@ -32,5 +35,10 @@ const char *limits_apply(const struct limits *limits)
     if (limits->address_space != 0 &&
         !lower(RLIMIT_AS, limits->address_space, limits->address_space))
         return "setrlimit(RLIMIT_AS)";
+#ifdef RLIMIT_SIGPENDING
+    /* counted for the user, not for the process: what the block takes, others cannot have */
+    if (!lower(RLIMIT_SIGPENDING, SIGNALS_PENDING, SIGNALS_PENDING))
+        return "setrlimit(RLIMIT_SIGPENDING)";
+#endif
     return NULL;
 }
