@@ -16,6 +16,8 @@ RSpec.describe AgentJail, "where the kernel refuses what the jail needs", :bare,
   parent = {
     "pipe2" => [[1, :EMFILE, :fails], [2, :ENFILE, :told]],
     "memfd_create" => [[1, :EMFILE, :fails], [1, :ENOMEM, :fails]],
+    "fchmod" => [[1, :EPERM, :fails]],
+    "ftruncate" => [[1, :ENOMEM, :fails]],
     "open" => [[1, :EMFILE, :fails], [1, :ENOMEM, :fails], [7, :ENFILE, :fails]],
     "fcntl" => [[1, :EINVAL, :fails], [2, :ENOMEM, :told], [3, :ENOMEM, :told], [4, :ENOMEM, :told]],
     "read" => [[1, :EIO, :told], [2, :EINTR, :goes_on], [3, :EINTR, :goes_on], [4, :EINTR, :goes_on]],

@@ -190,6 +190,17 @@ RSpec.describe AgentJail, "limits of memory", :exact_memory do
     TOLD
   end
 
+  # The report of a crash is written into one, which every block has.
+  it "leave no file in memory that could be filled", if: AgentJail::Platform.linux? do
+    fill = lambda do |fds|
+      files = fds.select { |fd| File.symlink?(path = "/proc/self/fd/#{fd}") && File.readlink(path).start_with?("/memfd:") }
+      files.map { |fd| kernel(:pwrite64, Integer(fd), "x", 1, 100 << 20) }
+    end
+    inside = jailed { fill.call(Dir.children("/proc/self/fd")) }
+
+    expect([inside, unjailed { fill.call([kernel(:memfd_create, "x", 0)]) }]).to eq([["EPERM"], [1]])
+  end
+
   {
     "in one String" => '"x" * (200 << 20)',
     "in many Strings" => 'Array.new(400) { "x" * (1 << 19) }',

@@ -202,6 +202,21 @@ RSpec.describe AgentJail, "and programs", if: AgentJail::Platform.linux? do
         expect(runs?(program, fs_read_allow: program)).to be(true)
       end
 
+      it "and runs nothing that lies in memory" do
+        run = lambda do |descriptor|
+          IO.for_fd(descriptor, "r+b", autoclose: false).syswrite(File.binread("/bin/true"))
+          none = [0].pack("Q")
+          pid = fork { kernel(:execveat, descriptor, "", none, none, 0x1000) && exit! }
+          Process.wait2(pid).last.success?
+        end
+        inside = jailed(processes: true) do
+          own = Dir.children("/proc/self/fd").find { |fd| File.symlink?(at = "/proc/self/fd/#{fd}") && File.readlink(at)["memfd:"] }
+          run.call(Integer(own))
+        end
+
+        expect([inside, unjailed { run.call(kernel(:memfd_create, "x", 0)) }]).to eq([false, true])
+      end
+
       it "and gains no privilege by being run" do
         asked = [39, 21].map { |question| "syscall(#{KernelCalls::NUMBERS[:prctl]}, #{question}, 0, 0, 0, 0)" }
         command = [RbConfig.ruby, "--disable-gems", "-e", "print [#{asked.join(", ")}]"]

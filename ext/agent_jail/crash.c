@@ -105,6 +105,9 @@ void crash_capture(int file, uint64_t headroom)
 size_t crash_read(int file, char *text, size_t size)
 {
     ssize_t got = pread(file, text, size, 0);
+    size_t length = got < 0 ? 0 : (size_t)got;
 
-    return got < 0 ? 0 : (size_t)got;
+    while (length > 0 && text[length - 1] == '\0') /* what nobody wrote */
+        length--;
+    return length;
 }

@@ -44,6 +44,8 @@ struct report_failure {
 
 /* Where in the file the failure is. The beginning is left to report_linux.c and report_darwin.c. */
 #define REPORT_FAILURE_AT 16
+/* Bytes that the file has room for: a crash report is longer, and its beginning is enough. */
+#define REPORT_LENGTH (64 << 10)
 
 /* parent: makes the file. */
 const char *report_open(int *report);

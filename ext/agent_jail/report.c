@@ -27,10 +27,14 @@ void report_fail(int report, const char *call, int error, const char *detail)
 
 enum report_stage report_read(int report, struct report_failure *failure)
 {
+    struct report_failure told;
+
     if (report_is_confined(report))
         return REPORT_CONFINED;
-    if (pread(report, failure, sizeof(*failure), REPORT_FAILURE_AT) != (ssize_t)sizeof(*failure))
+    if (pread(report, &told, sizeof(told), REPORT_FAILURE_AT) != (ssize_t)sizeof(told) ||
+        told.call[0] == '\0')
         return REPORT_STARTED;
+    *failure = told;
     failure->call[sizeof(failure->call) - 1] = '\0';
     failure->detail[sizeof(failure->detail) - 1] = '\0';
     return REPORT_FAILED;

@@ -3,19 +3,50 @@
  */
 #include "jail.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* Seals can be added and never taken away: this one means that the jail is closed. */
+/* Seals can be added and never taken away: the first means that the jail is closed, by the second the file does not grow:
+ * it would be memory that no limit counts. */
 #define CLOSED F_SEAL_SHRINK
+#define LIMITED F_SEAL_GROW
 
+static const char *close_after(int *report, const char *failed)
+{
+    int error = errno;
+
+    (void)close(*report);
+    *report = -1;
+    errno = error;
+    return failed;
+}
+
+/* A file that outgrows the limit of who makes it costs him his life. */
+static off_t length_allowed(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < REPORT_LENGTH)
+        return (off_t)limit.rlim_cur;
+    return REPORT_LENGTH;
+}
+
+/* Nor is it a program that could be run. */
 const char *report_open(int *report)
 {
     *report = descriptors_lift(memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    return *report < 0 ? "memfd_create" : NULL;
+    if (*report < 0)
+        return "memfd_create";
+    if (fchmod(*report, S_IRUSR | S_IWUSR) != 0)
+        return close_after(report, "fchmod(report)");
+    return ftruncate(*report, length_allowed()) == 0 ? NULL
+                                                     : close_after(report, "ftruncate(report)");
 }
 
 /* In the file's owner, which costs no memory. Nobody asked for signals about the file, so none are sent. The first
@@ -48,7 +79,7 @@ void report_await_release(int report)
 
 const char *report_confined(int report)
 {
-    return fcntl(report, F_ADD_SEALS, CLOSED) == 0 ? NULL : "fcntl(F_ADD_SEALS)";
+    return fcntl(report, F_ADD_SEALS, CLOSED | LIMITED) == 0 ? NULL : "fcntl(F_ADD_SEALS)";
 }
 
 bool report_is_confined(int report)

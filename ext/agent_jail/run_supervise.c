@@ -20,7 +20,6 @@
 /* Bytes of the frames that hold no value. */
 #define REFUSAL_MAX 4096
 #define RAISED_MAX (4 << 20)
-#define CRASH_REPORT_MAX (64 << 10)
 
 static void *supervise_without_gvl(void *argument)
 {
@@ -161,8 +160,8 @@ void run_end_child(struct run *run)
 /* nil when there was no crash. */
 static VALUE crash_report(const struct run *run)
 {
-    VALUE text = rb_str_buf_new(CRASH_REPORT_MAX);
-    size_t length = crash_read(run->report, RSTRING_PTR(text), CRASH_REPORT_MAX);
+    VALUE text = rb_str_buf_new(REPORT_LENGTH);
+    size_t length = crash_read(run->report, RSTRING_PTR(text), REPORT_LENGTH);
 
     rb_str_set_len(text, (long)length);
     return length == 0 ? Qnil : text;

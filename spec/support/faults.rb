@@ -9,7 +9,7 @@ require_relative "suite_directory"
 module Faults
   # Functions by how they say that they failed.
   BY_MINUS_ONE = %w[pipe2 memfd_create open openat fcntl close dup2 dup3 read pread write pwrite poll ppoll wait4 waitpid waitid
-                    kill setpgid prctl getppid getrlimit setrlimit sigaction sigprocmask signal mmap mremap mprotect
+                    kill setpgid prctl getppid getrlimit setrlimit fchmod ftruncate sigaction sigprocmask signal mmap mremap mprotect
                     fstat stat ioctl syscall fork clock_gettime].freeze
   BY_NULL = %w[realloc fdopendir].freeze
   BY_NUMBER = %w[pthread_create pthread_attr_init pthread_attr_setdetachstate pthread_attr_setstacksize pthread_sigmask
