@@ -231,14 +231,24 @@ static void emit_clone(struct assembler *a)
     answer(a, ALLOW);
 }
 
-/* 0 and -self are the process group, which the child leads: its own tree and nobody else. */
+/*
+ * 0 and -self are the process group, which the child leads: its own tree, and the watcher, which
+ * must not be stopped. Whoever else the block kills with it, it goes as well.
+ */
 static void emit_kill(struct assembler *a)
 {
+    unsigned group = a->labels++;
+
     load_low(a, 0);
-    bpf_if_equal(a, 0, ALLOW);
     bpf_if_self(a, 1, ALLOW);
-    bpf_if_self(a, -1, ALLOW);
+    bpf_if_equal(a, 0, group);
+    bpf_if_self(a, -1, group);
     answer(a, REFUSE_EPERM);
+
+    bpf_place(a, group);
+    load_low(a, 1);
+    bpf_if_equal(a, SIGSTOP, REFUSE_EPERM);
+    answer(a, ALLOW);
 }
 
 static void emit_signal_self(struct assembler *a)
@@ -344,12 +354,12 @@ static void emit_fcntl(struct assembler *a)
     unsigned flags = a->labels++;
 
     IF_LISTED(a, 1, fcntl_allowed, ALLOW);
-    if_equal(a, F_SETFL, flags);
+    bpf_if_equal(a, F_SETFL, flags);
     answer(a, REFUSE_EPERM);
 
-    place(a, flags); /* a terminal takes its foreground group for the owner: input would kill it */
+    bpf_place(a, flags); /* a terminal takes its foreground group for the owner: input would kill it */
     load_low(a, 2);
-    if_any_bit(a, O_ASYNC, REFUSE_EPERM);
+    bpf_if_any_bit(a, O_ASYNC, REFUSE_EPERM);
     answer(a, ALLOW);
 }
 
