@@ -574,6 +574,59 @@ RSpec.describe AgentJail, "and what is printed" do
     expect(ruby.stdout).to eq(("a" * 100_000) + ("b" * 300_000) + ("c" * 100_000))
   end
 
+  it "is no more than a file may have" do
+    ruby = fresh_ruby(<<~RUBY)
+      begin
+        AgentJail.run(max_file_mb: 0.25) { loop { STDOUT.syswrite("x" * 50_000) } }
+      rescue AgentJail::SandboxError => e
+        warn e.original_class
+      end
+    RUBY
+
+    expect(ruby).to have_attributes(stdout: "x" * (1 << 18), stderr: "Errno::EPIPE\n")
+  end
+
+  # A reader that takes a piece now and then keeps the caller neither beyond his time nor from his other threads.
+  it "is not waited for" do
+    ruby = fresh_ruby(<<~RUBY)
+      now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+      reader = "loop { STDIN.readpartial(4096); sleep 0.19 }"
+      STDOUT.reopen(IO.popen([RbConfig.ruby, "--disable-gems", "-e", reader], "w", err: File::NULL))
+      still = 0
+      Thread.new { loop { at = now.call; sleep 0.005; still = [still, now.call - at].max } }
+      took = [-> { sleep }, -> { loop { STDOUT.syswrite("x" * 4096) } }].map do |block|
+        still = 0
+        start = now.call
+        AgentJail.run(timeout: 0.5, &block) rescue [now.call - start, still]
+      end
+      STDERR.puts took.transpose.map { |quiet, loud| loud - quiet }
+    RUBY
+
+    expect(ruby.stderr.lines.map(&:to_f)).to match([be < 1, be < 1])
+  end
+
+  it "goes to a terminal that is the block's own: nothing is read there, and no flag is the caller's" do
+    ruby = fresh_ruby(<<~RUBY)
+      require "pty"
+      require "fcntl"
+      master, slave = PTY.open
+      STDOUT.reopen(slave)
+      flags = -> { STDOUT.fcntl(Fcntl::F_GETFL) }
+      before = flags.call
+      act = lambda do
+        STDOUT.fcntl(Fcntl::F_SETFL, flags.call | Fcntl::O_NONBLOCK)
+        [STDOUT.tty?, IO.for_fd(1, "r", autoclose: false).read_nonblock(5)]
+      rescue SystemCallError => e
+        [STDOUT.tty?, e.class]
+      end
+      master.puts "typed"
+      warn AgentJail.run { act.call.map(&:to_s) }.push(flags.call == before).inspect
+      Process.wait(fork { warn act.call.push(flags.call == before).inspect })
+    RUBY
+
+    expect(ruby.stderr).to eq(%(["true", "Errno::EINVAL", true]\n[true, "typed", false]\n))
+  end
+
   it "appears once when the caller had put something else in $stdout's place" do
     ruby = fresh_ruby(<<~RUBY)
       require "stringio"

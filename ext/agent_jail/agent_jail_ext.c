@@ -13,6 +13,9 @@
 #include <errno.h>
 #include <unistd.h>
 
+/* How long the output may take for what a block that has ended printed last, in seconds. */
+#define LAST_WORDS_PATIENCE 0.2
+
 struct run_constants run_constants;
 
 void run_fail_call(const char *call, const char *subject)
@@ -85,16 +88,49 @@ static VALUE story(VALUE argument)
     return run_supervise(run);
 }
 
+struct last_words {
+    struct relay *relays;
+    double deadline;
+};
+
+static void *close_relays(void *argument)
+{
+    const struct last_words *words = argument;
+
+    relay_close(&words->relays[0], words->deadline);
+    relay_close(&words->relays[1], words->deadline);
+    return NULL;
+}
+
+static VALUE wait_for_relays(VALUE argument)
+{
+    rb_thread_call_without_gvl(close_relays, (void *)argument, RUBY_UBF_IO, NULL);
+    return Qnil;
+}
+
+/* Other threads go on meanwhile. An interrupt of this one ends the waiting, and is for the end of the cleaning up. */
+static int end_relays(struct run *run)
+{
+    struct last_words words = {run->jail.relays, process_clock() + LAST_WORDS_PATIENCE};
+    int state = 0;
+
+    if (words.relays[0].from >= 0 || words.relays[1].from >= 0)
+        rb_protect(wait_for_relays, (VALUE)&words, &state);
+    words.deadline = 0;
+    close_relays(&words);
+    return state;
+}
+
 static VALUE clean_up(VALUE argument)
 {
     struct run *run = (struct run *)argument;
+    int interrupted;
 
     /* the child never comes here; should it, it must not go on in the caller's code */
     if (getpid() != run->jail.parent && run->jail.parent != 0)
         _exit(1);
     run_end_child(run);
-    relay_close(&run->jail.relays[0]);
-    relay_close(&run->jail.relays[1]);
+    interrupted = end_relays(run);
     if (!NIL_P(run->result_io))
         rb_io_close(run->result_io);
     close_descriptor(&run->result[0]);
@@ -106,6 +142,8 @@ static VALUE clean_up(VALUE argument)
     free(run->jail.descriptors.open);
     free(run->jail.seatbelt);
     xfree(run->keep);
+    if (interrupted != 0)
+        rb_jump_tag(interrupted);
     return Qnil;
 }
 
@@ -125,7 +163,8 @@ static VALUE native_run(VALUE self, VALUE options, VALUE system_grants)
         .supervision = {.pidfd = -1},
         .jail = {.landlock = {.fd = -1},
                  .descriptors = {.null = -1},
-                 .relays = {{.from = -1, .child = -1}, {.from = -1, .child = -1}}},
+                 .relays = {{.from = -1, .child = -1, .own = -1},
+                            {.from = -1, .child = -1, .own = -1}}},
         .result_io = Qnil,
         .body = Qnil,
         .dump = Qnil,

@@ -292,21 +292,23 @@ const char *seatbelt_apply(const struct seatbelt *profile, char *why, size_t siz
 /* ---- relay.c: what the block prints ---- */
 
 struct relay {
-    int to;      /* the parent's output: 1 or 2 */
-    int from;    /* the pipe's reading end, or -1: there is nothing to relay */
-    int child;   /* the pipe's writing end, until the fork */
-    bool closed; /* `to` is: what the block opens must not get its number */
-    bool socket; /* what `to` is */
-    bool full;   /* `to` takes no more for now */
+    int to;        /* the parent's output: 1 or 2 */
+    int from;      /* the pipe's reading end, or -1: there is nothing to relay */
+    int child;     /* what the child prints to, until the fork, or -1: to what it inherited */
+    int own;       /* `to` where it was opened here, or -1 */
+    uint64_t room; /* bytes that may still come */
+    bool closed;   /* `to` is: what the block opens must not get its number */
+    bool socket;   /* what `to` is */
+    bool full;     /* `to` takes no more for now */
     size_t at, filled;
     char buffer[PIPE_BUF]; /* what a pipe that is ready takes at once */
 };
 
-/* parent: makes a relay for descriptor 1 or 2 if that needs one. */
-const char *relay_open(struct relay *relay, int fd);
+/* parent: makes a relay for descriptor 1 or 2 if that needs one. `room`: bytes of it at most. */
+const char *relay_open(struct relay *relay, int fd, uint64_t room);
 /* parent: true when both are the same thing; then one relay keeps the order of what is printed. */
 bool relay_is_same(int fd, int other);
-/* child: puts the pipe in the output's place, or `null` where that is closed. */
+/* child: puts what it prints to in the output's place, or `null` where that is closed. */
 const char *relay_enter(const struct relay *relay, int fd, int null);
 /* parent, after the fork. */
 void relay_forked(struct relay *relay);
@@ -314,8 +316,8 @@ void relay_forked(struct relay *relay);
 void relay_pump(struct relay *relay);
 /* parent: the descriptor to wait for, and for what (as poll has it), until pumping makes sense; -1: none. */
 int relay_awaits(const struct relay *relay, short *events);
-/* parent: writes on what is left, and closes. */
-void relay_close(struct relay *relay);
+/* parent: writes on what is left and is taken by the deadline, and closes. Once more does nothing. */
+void relay_close(struct relay *relay, double deadline);
 
 /* ---- confine.c, confine_linux.c, confine_darwin.c: the steps that close the jail ---- */
 

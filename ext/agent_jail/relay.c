@@ -3,17 +3,21 @@
  *
  * Standard output and error stay open in the jail, but not as the application has them: a file can be cut, written over
  * and read, a socket can be spoken with, and whoever opens a pipe again by its descriptor takes out what others wrote.
- * So the child gets a pipe in their place, and the parent writes on what comes out of it. Only a device (a terminal, the
- * null device) is left as it is: Landlock and the filter stand before it.
+ * So the child gets a pipe in their place, and the parent writes on what comes out of it, as much as a file may have. A
+ * device is left as it is: Landlock and the filter stand before it. But a terminal is opened once more, to be written
+ * alone: what is typed is not for the block, and flags that it sets would be the application's too.
  *
- * The parent never waits for its own output: what that does not take stays in the pipe, and then the block waits.
+ * The parent never waits for its own output: what that does not take stays in the pipe, and then the block waits. A
+ * pipe that is ready may be full again, by somebody else, when it is written to, so that is opened once more as well.
  */
 #include "jail.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,19 +25,36 @@
 /* Pieces in one go: all that a pipe holds. A block that prints without end must not keep the parent from its clock. */
 #define PIECES 32
 
-/* How long output may take to be ready again for what a block that has ended left in the pipe, in milliseconds. */
-#define LAST_PATIENCE 200
+/* What an open descriptor leads to, with flags of its own; -1 where that cannot be had. */
+static int open_again(int fd)
+{
+    char path[32];
 
-const char *relay_open(struct relay *relay, int fd)
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return descriptors_lift(open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+/* The terminal may be another user's, who lets nobody open it: then the block has it as it is. */
+static const char *open_terminal(struct relay *relay)
+{
+    relay->child = open_again(relay->to);
+    if (relay->child >= 0 && fcntl(relay->child, F_SETFL, 0) != 0)
+        return "fcntl(terminal)";
+    return NULL;
+}
+
+const char *relay_open(struct relay *relay, int fd, uint64_t room)
 {
     struct stat status;
     const char *failed;
     int ends[2];
 
-    *relay = (struct relay){.to = fd, .from = -1, .child = -1};
+    *relay = (struct relay){.to = fd, .from = -1, .child = -1, .own = -1, .room = room};
     relay->closed = fstat(fd, &status) != 0;
-    if (relay->closed || S_ISCHR(status.st_mode))
+    if (relay->closed)
         return NULL;
+    if (S_ISCHR(status.st_mode))
+        return isatty(fd) ? open_terminal(relay) : NULL;
     failed = descriptors_pipe(ends);
     if (failed != NULL)
         return failed;
@@ -48,6 +69,10 @@ const char *relay_open(struct relay *relay, int fd)
     relay->from = ends[0];
     relay->child = ends[1];
     relay->socket = S_ISSOCK(status.st_mode);
+    if (S_ISFIFO(status.st_mode))
+        relay->own = open_again(fd);
+    if (relay->own >= 0)
+        relay->to = relay->own;
     return NULL;
 }
 
@@ -66,19 +91,30 @@ const char *relay_enter(const struct relay *relay, int fd, int null)
     return output >= 0 && dup3(output, fd, 0) != fd ? "dup3(output)" : NULL;
 }
 
+static void close_if_open(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
 void relay_forked(struct relay *relay)
 {
-    if (relay->child >= 0)
-        (void)close(relay->child);
-    relay->child = -1;
+    close_if_open(&relay->child);
 }
 
 /* A pipe that is ready takes PIPE_BUF bytes at once; a file takes all. */
-static bool is_ready(const struct relay *relay, int patience)
+static bool is_ready(const struct relay *relay, double deadline)
 {
     struct pollfd output = {.fd = relay->to, .events = POLLOUT};
+    double rest;
+    int ready;
 
-    return poll(&output, 1, patience) > 0;
+    do {
+        rest = fmax(0, deadline - process_clock()) * 1000;
+        ready = poll(&output, 1, (int)ceil(rest));
+    } while (ready < 0 && errno == EINTR && rest > 0);
+    return ready > 0;
 }
 
 static ssize_t write_some(const struct relay *relay)
@@ -91,12 +127,12 @@ static ssize_t write_some(const struct relay *relay)
 }
 
 /* False: the output takes no more for now. What it refuses for good is lost, as if the block had written it itself. */
-static bool empty(struct relay *relay, int patience)
+static bool empty(struct relay *relay, double deadline)
 {
     while (relay->at < relay->filled) {
         ssize_t written;
 
-        if (!is_ready(relay, patience))
+        if (!is_ready(relay, deadline))
             return false;
         written = write_some(relay);
         if (written < 0 && (errno == EAGAIN || errno == EINTR))
@@ -108,22 +144,22 @@ static bool empty(struct relay *relay, int patience)
 
 static bool fill(struct relay *relay)
 {
-    ssize_t got = read(relay->from, relay->buffer, sizeof(relay->buffer));
+    size_t size = relay->room < sizeof(relay->buffer) ? (size_t)relay->room : sizeof(relay->buffer);
+    ssize_t got = size == 0 ? 0 : read(relay->from, relay->buffer, size);
 
-    if (got == 0) { /* nobody can write to it any more */
-        (void)close(relay->from);
-        relay->from = -1;
-    }
+    if (got == 0) /* nobody can write to it any more, or has written too much */
+        close_if_open(&relay->from);
     relay->at = 0;
     relay->filled = got > 0 ? (size_t)got : 0;
+    relay->room -= relay->filled;
     return got > 0;
 }
 
-static void pump(struct relay *relay, int patience)
+static void pump(struct relay *relay, double deadline)
 {
-    relay->full = !empty(relay, patience);
+    relay->full = !empty(relay, deadline);
     for (int i = 0; i < PIECES && !relay->full && relay->from >= 0 && fill(relay); i++)
-        relay->full = !empty(relay, patience);
+        relay->full = !empty(relay, deadline);
 }
 
 void relay_pump(struct relay *relay)
@@ -137,11 +173,11 @@ int relay_awaits(const struct relay *relay, short *events)
     return relay->full ? relay->to : relay->from;
 }
 
-void relay_close(struct relay *relay)
+void relay_close(struct relay *relay, double deadline)
 {
     relay_forked(relay);
-    pump(relay, LAST_PATIENCE);
-    if (relay->from >= 0)
-        (void)close(relay->from);
-    relay->from = -1;
+    pump(relay, deadline);
+    relay->at = relay->filled = 0;
+    close_if_open(&relay->from);
+    close_if_open(&relay->own);
 }

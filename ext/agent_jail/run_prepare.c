@@ -55,7 +55,7 @@ static void prepare_relay(struct run *run, int fd)
     const char *failed = NULL;
 
     if (!is_reserved(fd))
-        failed = relay_open(&run->jail.relays[fd - 1], fd);
+        failed = relay_open(&run->jail.relays[fd - 1], fd, number_option(run, "max_file_mb"));
     if (failed != NULL)
         run_fail_call(failed, "");
 }

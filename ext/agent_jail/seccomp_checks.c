@@ -357,7 +357,8 @@ static void emit_fcntl(struct assembler *a)
     bpf_if_equal(a, F_SETFL, flags);
     answer(a, REFUSE_EPERM);
 
-    bpf_place(a, flags); /* a terminal takes its foreground group for the owner: input would kill it */
+    bpf_place(a,
+              flags); /* a terminal takes its foreground group for the owner: input would kill it */
     load_low(a, 2);
     bpf_if_any_bit(a, O_ASYNC, REFUSE_EPERM);
     answer(a, ALLOW);

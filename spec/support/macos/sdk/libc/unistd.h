@@ -19,6 +19,7 @@ int faccessat(int directory, const char *path, int mode, int flags);
 char *getcwd(char *path, size_t size);
 pid_t getpgrp(void);
 pid_t getpid(void);
+int isatty(int fd);
 pid_t getppid(void);
 off_t lseek(int fd, off_t offset, int whence);
 int pipe(int ends[2]);

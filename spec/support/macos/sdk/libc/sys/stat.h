@@ -28,6 +28,7 @@ struct stat {
 #define S_IFMT 0170000
 #define S_ISCHR(mode) (((mode)&S_IFMT) == 0020000)
 #define S_ISDIR(mode) (((mode)&S_IFMT) == 0040000)
+#define S_ISFIFO(mode) (((mode)&S_IFMT) == 0010000)
 #define S_ISLNK(mode) (((mode)&S_IFMT) == 0120000)
 #define S_ISREG(mode) (((mode)&S_IFMT) == 0100000)
 #define S_ISSOCK(mode) (((mode)&S_IFMT) == 0140000)
