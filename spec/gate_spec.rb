@@ -207,6 +207,20 @@ RSpec.describe "the gate before Marshal.load" do
       end
     end
 
+    # Ruby never forgets the name of an instance variable.
+    it "names of instance variables only so many, and so long" do
+      permits = [["GateSpec::Thing", object_form]]
+      named = lambda do |names|
+        GateSpec::Thing.allocate.tap { |thing| names.each { |name| thing.instance_variable_set(name, 1) } }
+      end
+      many = Array.new(1001) { |i| "@gate_#{i}" }
+
+      expect(Marshal.dump(named.call(many.drop(1)))).to be_let_through(permits)
+      expect(Marshal.dump(named.call(many))).to be_refused(/too many instance variables/, permits)
+      expect(Marshal.dump(named.call(["@#{"x" * 254}"]))).to be_let_through(permits)
+      expect(Marshal.dump(named.call(["@#{"x" * 255}"]))).to be_refused(/too long: @x+\z/, permits)
+    end
+
     it "a Data", if: defined?(Data) && Data.respond_to?(:define) do
       stub_const("GateSpec::Point", Data.define(:x))
       bytes = Marshal.dump(GateSpec::Point.new(x: 1))

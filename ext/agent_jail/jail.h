@@ -472,8 +472,9 @@ struct result_refusal {
  */
 enum { LOAD_VALUE = 1, LOAD_PAIR = 8, LOAD_OBJECT = 12, LOAD_DECIMAL = 20, LOAD_TIME = 70 };
 #define RESULT_LOAD_MAX 48000000u
-/* Different names of instance variables that one result may bring. */
+/* Different names of instance variables that one result may bring, and the bytes of one: the parent keeps them for ever. */
 #define RESULT_NAMES_MAX 1000u
+#define RESULT_NAME_LENGTH_MAX 255u
 bool result_check(const uint8_t *bytes, size_t length, const struct result_policy *policy,
                   struct result_refusal *refusal);
 

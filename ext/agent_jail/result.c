@@ -45,6 +45,9 @@ static struct span take_ivar_name(struct gate *gate)
     if (gate->symbol_count > known && ++gate->names > RESULT_NAMES_MAX) {
         gate_refuse(gate, "it names too many instance variables");
     }
+    if (name.length > RESULT_NAME_LENGTH_MAX) {
+        refuse_name(gate, "the name of an instance variable is too long: ", name, "", "");
+    }
     return name;
 }
 
