@@ -153,6 +153,29 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
       expect(outcome).to eq([IOError, []])
     end
 
+    # What a permitted class does when it is loaded is the parent's own code, which may take its time.
+    it "while the value is loaded, the caller gets the exception, and not a result that cannot be had" do
+      raised = ->(error) { Class.new(StandardError) { define_method(:message) { error } } }
+      slow = Class.new do
+        define_method(:marshal_dump) { [1] }
+        define_method(:marshal_load) { |_| Process.ppid == Slow::PARENT ? nil : (Slow::BEGUN << 1) && sleep(0.3) }
+      end
+      stub_const("Slow", slow)
+      stub_const("Slow::PARENT", Process.pid)
+      stub_const("Slow::BEGUN", Queue.new)
+      own = raised.call("enough")
+      thread = Thread.new { described_class.run(permitted_classes: "Slow") { Slow.new } rescue $! } # rubocop:disable Style
+      Slow::BEGUN.pop
+      thread.raise(own)
+      timed = begin
+        Timeout.timeout(0.2, own) { described_class.run(permitted_classes: "Slow") { Slow.new } }
+      rescue StandardError => e
+        e
+      end
+
+      expect([thread.value, timed]).to all(be_an_instance_of(own))
+    end
+
     it "by Timeout, the caller gets Timeout::Error and the child is gone" do
       pids = []
       reader, writer = IO.pipe

@@ -85,40 +85,81 @@ static VALUE load_simple(VALUE dump)
     return Qundef;
 }
 
-/* An error of the loading itself, a permitted class's own code included. A timeout comes from outside. */
-static bool is_marshals(VALUE error)
+/* Timeout::Error, or nil where nobody has loaded it. */
+static VALUE timeout_error(void)
 {
     ID timeout = rb_intern("Timeout");
 
-    if (!RTEST(rb_obj_is_kind_of(error, rb_eStandardError)))
-        return false;
     if (!rb_const_defined(rb_cObject, timeout))
-        return true;
-    return !RTEST(rb_obj_is_kind_of(
-        error, rb_const_get(rb_const_get(rb_cObject, timeout), rb_intern("Error"))));
+        return Qnil;
+    return rb_const_get(rb_const_get(rb_cObject, timeout), rb_intern("Error"));
 }
+
+/* An error of the loading itself, a permitted class's own code included. */
+static bool is_marshals(VALUE error)
+{
+    VALUE timeout = timeout_error();
+
+    return RTEST(rb_obj_is_kind_of(error, rb_eStandardError)) &&
+           (NIL_P(timeout) || !RTEST(rb_obj_is_kind_of(error, timeout)));
+}
+
+struct loading {
+    VALUE dump, value, error; /* error: nil when there is a value */
+};
 
 static VALUE load_dump(VALUE dump)
 {
     return rb_marshal_load(dump);
 }
 
+/* Called as a block. What is no error of the loading goes on. */
+static VALUE load_protected(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument))
+{
+    struct loading *loading = (struct loading *)argument;
+    int state;
+
+    (void)unused, (void)argc, (void)argv, (void)blockarg;
+    loading->value = rb_protect(load_dump, loading->dump, &state);
+    if (state == 0)
+        return Qnil;
+    loading->error = rb_errinfo();
+    if (state != RUN_STATE_RAISE || !is_marshals(loading->error))
+        rb_jump_tag(state);
+    rb_set_errinfo(Qnil);
+    return Qnil;
+}
+
+/*
+ * A permitted class's code can be interrupted, and what Thread#raise then raises looks like an error of its own. So what
+ * could be mistaken for one waits until the loading is over.
+ */
+static void load_undisturbed(struct loading *loading)
+{
+    VALUE timeout = timeout_error(), mask = rb_hash_new();
+
+    rb_hash_aset(mask, rb_eStandardError, ID2SYM(rb_intern("never")));
+    if (!NIL_P(timeout))
+        rb_hash_aset(mask, timeout, ID2SYM(rb_intern("immediate")));
+    rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, load_protected,
+                  (VALUE)loading);
+}
+
 /* Only what the gate let through comes here. What Marshal raises all the same is a result that cannot be had; an
  * interrupt of this thread is none of the result's business and goes on. */
 static VALUE load(struct run *run)
 {
-    VALUE error, value = load_simple(run->body);
-    int state = 0;
+    struct loading loading = {.dump = run->body, .value = load_simple(run->body), .error = Qnil};
+    VALUE error;
 
-    if (value == Qundef)
-        value = rb_protect(load_dump, run->body, &state);
-    run->answered = state == 0;
-    if (state == 0)
-        return rb_assoc_new(ID2SYM(rb_intern("value")), value);
-    error = rb_errinfo();
-    if (state != RUN_STATE_RAISE || !is_marshals(error))
-        rb_jump_tag(state);
-    rb_set_errinfo(Qnil);
+    if (loading.value == Qundef) {
+        loading.value = Qnil;
+        load_undisturbed(&loading);
+    }
+    error = loading.error;
+    run->answered = NIL_P(error);
+    if (run->answered)
+        return rb_assoc_new(ID2SYM(rb_intern("value")), loading.value);
     run_end_child(run);
     return run_outcome(run, "unloadable",
                        rb_assoc_new(rb_class_name(rb_obj_class(error)),
