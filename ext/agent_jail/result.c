@@ -46,7 +46,7 @@ static struct span take_ivar_name(struct gate *gate)
         gate_refuse(gate, "it names too many instance variables");
     }
     if (name.length > RESULT_NAME_LENGTH_MAX) {
-        refuse_name(gate, "the name of an instance variable is too long: ", name, "", "");
+        gate_refuse_name(gate, "the name of an instance variable is too long: ", name, "", "");
     }
     return name;
 }
