@@ -14,6 +14,9 @@ require_relative "agent_jail/outcome"
 require_relative "agent_jail/entry"
 require_relative "agent_jail/runner"
 require "agent_jail/agent_jail_ext" if AgentJail::Platform.fork_supported?
+# Ruby's M:N threads have their stacks in half a gigabyte of address space, taken with the first of them: that is to be
+# inherited, and not the block's.
+Thread.new { nil }.join if RUBY_DESCRIPTION.include?("+MN")
 
 # Runs a block in a forked child that the kernel confines, and brings its value back.
 #

@@ -101,7 +101,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
 
   wall = { timeout: 0.3, cpu_timeout: 30 }
   cpu = { timeout: 100, cpu_timeout: 0.3 }
-  small = { memory_mb: 48, timeout: 30 }
+  small = { memory_mb: 48, timeout: 90 }
   wall_words = /\Athe block was stopped at its timeout of 0\.3 seconds\z/
   cpu_words = /\Athe block was stopped at its cpu_timeout of 0\.3 seconds of CPU time\z/
   memory_words = /\Athe block may allocate 48 MiB beyond what it inherited/
