@@ -186,8 +186,8 @@ static const char *grant_open(const struct landlock *landlock, int fd, unsigned 
 
 const char *landlock_grant(const struct landlock *landlock, const char *path, unsigned access)
 {
-    int itself = access & LANDLOCK_ITSELF ? O_NOFOLLOW | O_DIRECTORY : 0;
-    int fd = open(path, O_PATH | O_CLOEXEC | itself);
+    int fd = access & LANDLOCK_ITSELF ? open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY)
+                                      : open(path, O_PATH | O_CLOEXEC);
     const char *failed;
     int error;
 

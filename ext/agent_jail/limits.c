@@ -9,6 +9,9 @@
 /* Timers and queued signals; a user has thousands. */
 #define SIGNALS_PENDING 512
 
+/* Bytes of a core. None fits in, so that no file is written; and by 1, other than by 0, the kernel starts no handler. */
+#define CORE_NONE 1
+
 /* Lowers a limit, never raises one: soft and hard are clamped to the hard limit that the parent already had. */
 static bool lower(int resource, uint64_t soft, uint64_t hard)
 {
@@ -23,7 +26,7 @@ static bool lower(int resource, uint64_t soft, uint64_t hard)
 
 const char *limits_apply(const struct limits *limits)
 {
-    if (!lower(RLIMIT_CORE, 0, 0)) /* a core file would hold the parent's secrets */
+    if (!lower(RLIMIT_CORE, CORE_NONE, CORE_NONE)) /* a core would hold the parent's secrets */
         return "setrlimit(RLIMIT_CORE)";
     if (!lower(RLIMIT_FSIZE, limits->file_size, limits->file_size))
         return "setrlimit(RLIMIT_FSIZE)";
