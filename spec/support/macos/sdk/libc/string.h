@@ -8,6 +8,7 @@ void *memcpy(void *to, const void *from, size_t size);
 void *memmove(void *to, const void *from, size_t size);
 void *memset(void *at, int byte, size_t size);
 int strcmp(const char *one, const char *other);
+char *strdup(const char *text);
 size_t strcspn(const char *text, const char *stops);
 size_t strlen(const char *text);
 int strncmp(const char *one, const char *other, size_t size);
