@@ -6,9 +6,6 @@
 #include <stdbool.h>
 #include <sys/resource.h>
 
-/* Timers and queued signals; a user has thousands. */
-#define SIGNALS_PENDING 512
-
 /* Bytes of a core. None fits in, so that no file is written; and by 1, other than by 0, the kernel starts no handler. */
 #define CORE_NONE 1
 
@@ -23,6 +20,22 @@ static bool lower(int resource, uint64_t soft, uint64_t hard)
     wanted.rlim_cur = soft < wanted.rlim_max ? (rlim_t)soft : wanted.rlim_max;
     return setrlimit(resource, &wanted) == 0;
 }
+
+#ifdef RLIMIT_SIGPENDING
+/*
+ * Timers and queued signals. What is counted against it is all that the user has, in whatever
+ * process: by the half of what he may have, blocks cannot take it all, and he would have to be near
+ * his own end for a jail not to have what it needs itself.
+ */
+static bool halve_signals_pending(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_SIGPENDING, &limit) != 0)
+        return false;
+    return lower(RLIMIT_SIGPENDING, limit.rlim_cur / 2, limit.rlim_max / 2);
+}
+#endif
 
 const char *limits_apply(const struct limits *limits)
 {
@@ -39,8 +52,7 @@ const char *limits_apply(const struct limits *limits)
         !lower(RLIMIT_AS, limits->address_space, limits->address_space))
         return "setrlimit(RLIMIT_AS)";
 #ifdef RLIMIT_SIGPENDING
-    /* counted for the user, not for the process: what the block takes, others cannot have */
-    if (!lower(RLIMIT_SIGPENDING, SIGNALS_PENDING, SIGNALS_PENDING))
+    if (!halve_signals_pending())
         return "setrlimit(RLIMIT_SIGPENDING)";
 #endif
     return NULL;
