@@ -62,13 +62,6 @@ static void fork_child(struct run *run)
 
 /* ---- the story ---- */
 
-static void close_descriptor(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 static VALUE story(VALUE argument)
 {
     struct run *run = (struct run *)argument;
@@ -76,7 +69,7 @@ static VALUE story(VALUE argument)
 
     run_prepare(run);
     fork_child(run);
-    close_descriptor(&run->result[1]);
+    descriptors_close(&run->result[1]);
     relay_forked(&run->jail.relays[0]);
     relay_forked(&run->jail.relays[1]);
     run->supervision.pid = run->child;
@@ -133,12 +126,12 @@ static VALUE clean_up(VALUE argument)
     interrupted = end_relays(run);
     if (!NIL_P(run->result_io))
         rb_io_close(run->result_io);
-    close_descriptor(&run->result[0]);
-    close_descriptor(&run->result[1]);
-    close_descriptor(&run->supervision.pidfd);
-    close_descriptor(&run->report);
-    close_descriptor(&run->jail.landlock.fd);
-    close_descriptor(&run->jail.descriptors.null);
+    descriptors_close(&run->result[0]);
+    descriptors_close(&run->result[1]);
+    descriptors_close(&run->supervision.pidfd);
+    descriptors_close(&run->report);
+    descriptors_close(&run->jail.landlock.fd);
+    descriptors_close(&run->jail.descriptors.null);
     free(run->jail.descriptors.open);
     free(run->jail.seatbelt);
     xfree(run->keep);

@@ -35,35 +35,42 @@ static bool deaden(const struct descriptors *descriptors, int fd)
     return errno == EBADF && (close(fd) == 0 || errno == EBADF);
 }
 
+void descriptors_close(int *fd)
+{
+    int error = errno;
+
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+    errno = error;
+}
+
 int descriptors_lift(int fd)
 {
-    int lifted, error;
+    int lifted;
 
     if (fd < 0 || fd > STDERR_FILENO)
         return fd;
     lifted = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    error = errno;
-    (void)close(fd);
-    errno = error;
+    descriptors_close(&fd);
     return lifted;
 }
 
 const char *descriptors_pipe(int ends[2])
 {
+    const char *failed = NULL;
+
     if (pipe2(ends, O_CLOEXEC) != 0)
         return "pipe2";
-    for (int i = 0; i < 2; i++) {
-        ends[i] = descriptors_lift(ends[i]);
-        if (ends[i] >= 0)
-            continue;
-        int error = errno;
-
-        (void)close(ends[1 - i]);
-        ends[1 - i] = -1;
-        errno = error;
-        return "fcntl(F_DUPFD)";
+    if ((ends[0] = descriptors_lift(ends[0])) < 0 || (ends[1] = descriptors_lift(ends[1])) < 0)
+        failed = "fcntl(F_DUPFD)";
+    else if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+        failed = "fcntl(O_NONBLOCK)";
+    if (failed != NULL) {
+        descriptors_close(&ends[0]);
+        descriptors_close(&ends[1]);
     }
-    return NULL;
+    return failed;
 }
 
 /* Where a list is being made: numbers come in order. */

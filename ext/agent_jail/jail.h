@@ -193,7 +193,10 @@ struct descriptors {
  */
 int descriptors_lift(int fd);
 
-/* parent: a pipe, both ends lifted. */
+/* Closes what is open, makes it -1, and leaves errno alone. */
+void descriptors_close(int *fd);
+
+/* parent: a pipe, both ends lifted, whose reading end does not wait. */
 const char *descriptors_pipe(int ends[2]);
 
 /* parent: fills in what is open. */

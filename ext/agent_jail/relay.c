@@ -58,14 +58,6 @@ const char *relay_open(struct relay *relay, int fd, uint64_t room)
     failed = descriptors_pipe(ends);
     if (failed != NULL)
         return failed;
-    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
-        int error = errno;
-
-        (void)close(ends[0]);
-        (void)close(ends[1]);
-        errno = error;
-        return "fcntl(O_NONBLOCK)";
-    }
     relay->from = ends[0];
     relay->child = ends[1];
     relay->socket = S_ISSOCK(status.st_mode);
@@ -91,16 +83,9 @@ const char *relay_enter(const struct relay *relay, int fd, int null)
     return output >= 0 && dup3(output, fd, 0) != fd ? "dup3(output)" : NULL;
 }
 
-static void close_if_open(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 void relay_forked(struct relay *relay)
 {
-    close_if_open(&relay->child);
+    descriptors_close(&relay->child);
 }
 
 /* A pipe that is ready takes PIPE_BUF bytes at once; a file takes all. */
@@ -148,7 +133,7 @@ static bool fill(struct relay *relay)
     ssize_t got = size == 0 ? 0 : read(relay->from, relay->buffer, size);
 
     if (got == 0) /* nobody can write to it any more, or has written too much */
-        close_if_open(&relay->from);
+        descriptors_close(&relay->from);
     relay->at = 0;
     relay->filled = got > 0 ? (size_t)got : 0;
     relay->room -= relay->filled;
@@ -178,6 +163,6 @@ void relay_close(struct relay *relay, double deadline)
     relay_forked(relay);
     pump(relay, deadline);
     relay->at = relay->filled = 0;
-    close_if_open(&relay->from);
-    close_if_open(&relay->own);
+    descriptors_close(&relay->from);
+    descriptors_close(&relay->own);
 }

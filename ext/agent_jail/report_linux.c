@@ -19,11 +19,7 @@
 
 static const char *close_after(int *report, const char *failed)
 {
-    int error = errno;
-
-    (void)close(*report);
-    *report = -1;
-    errno = error;
+    descriptors_close(report);
     return failed;
 }
 

@@ -40,8 +40,6 @@ static void prepare_pipe(struct run *run)
 
     if (failed != NULL)
         run_fail_call(failed, "");
-    if (fcntl(run->result[0], F_SETFL, O_NONBLOCK) != 0)
-        run_fail_call("fcntl", "O_NONBLOCK");
 }
 
 static bool is_reserved(int fd)
