@@ -196,14 +196,13 @@ RSpec.describe AgentJail, "in a container", :bare, if: AgentJail::Platform.fork_
     end
 
     # A process that may have no others calls a block that forks, and then, with more of them, runs another.
-    def at_the_limit(path, most, call, **options)
-      on_another_kernel(["cgroup=#{path}"], <<~RUBY, path, most, **options)
+    define_method(:at_the_limit) do |path, call, **options|
+      on_another_kernel(["cgroup=#{path}"], company + <<~RUBY, path, most, **options)
         require "timeout"
         AgentJail.run { 1 }
         held = Thread.new { sleep }
         Timeout.timeout(60) { nil } # its thread
-        def others = File.read("\#{ARGV[0]}/pids.current").to_i - Dir.children("/proc/self/task").size
-        200.times { others.zero? ? break : sleep(0.05) }
+        left_alone
         File.write("\#{ARGV[0]}/pids.max", File.read("\#{ARGV[0]}/pids.current"))
         begin
           Timeout.timeout(2.5) { #{call} }
@@ -215,8 +214,8 @@ RSpec.describe AgentJail, "in a container", :bare, if: AgentJail::Platform.fork_
       RUBY
     end
 
-    def fork_comes_back?(path, most)
-      at_the_limit(path, most, "fork { exit! }", timeout: 30).success?
+    define_method(:fork_comes_back?) do |path|
+      at_the_limit(path, "fork { exit! }", timeout: 30).success?
     rescue RuntimeError # killed
       false
     ensure
@@ -226,8 +225,8 @@ RSpec.describe AgentJail, "in a container", :bare, if: AgentJail::Platform.fork_
     it "waits for a free one before it runs, as fork does, until the caller's own Timeout" do
       skip "no compiler here" unless Kernels.library
       with_group("pids", "pids.max" => most) do |path|
-        skip "a plain fork of this Ruby never comes back then" unless fork_comes_back?(path, most)
-        ruby = at_the_limit(path, most, "AgentJail.run(timeout: 1) { 1 }")
+        skip "a plain fork of this Ruby never comes back then" unless fork_comes_back?(path)
+        ruby = at_the_limit(path, "AgentJail.run(timeout: 1) { 1 }")
 
         expect(ruby.stdout).to eq("ended\n\"next\"\n"), ruby.inspect
       end
