@@ -36,6 +36,19 @@ module Causes
     taken
   end
 
+  MAPPED = 64 << 10
+
+  # Maps memory until there is room for no more, and gives back the last +left+ bytes of it.
+  def map_all(left)
+    mapped = []
+    loop do
+      # read-write, private, anonymous
+      address = call("mmap", %i[VOIDP SIZE_T INT INT INT LONG], :VOIDP, nil, MAPPED, 3, 0x22, -1, 0)
+      [address.to_i].pack("q").unpack1("q") == -1 ? break : mapped << address
+    end
+    mapped.last(left / MAPPED).each { |address| call("munmap", %i[VOIDP SIZE_T], :INT, address, MAPPED) }
+  end
+
   # Strings until there is room for no more. Their number is not known before: what the caller had freed was inherited,
   # and is used up first.
   def fill
@@ -102,6 +115,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   wall = { timeout: 0.3, cpu_timeout: 30 }
   cpu = { timeout: 100, cpu_timeout: 0.3 }
   small = { memory_mb: 48, timeout: 90 }
+  full = { memory_mb: 48, timeout: 2 }
   wall_words = /\Athe block was stopped at its timeout of 0\.3 seconds\z/
   cpu_words = /\Athe block was stopped at its cpu_timeout of 0\.3 seconds of CPU time\z/
   memory_words = /\Athe block may allocate 48 MiB beyond what it inherited/
@@ -145,7 +159,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
 
   # ---- memory ----
   row["a big String", :MemoryError, memory_words, small] { "x" * (200 << 20) }
-  row["many objects", :MemoryError, memory_words, small] { [].then { |all| loop { all << Object.new << ("x" * 30) } } }
+  row["many objects", :MemoryError, memory_words, { memory_mb: 48, timeout: 30 }] { [].then { |all| loop { all << Object.new << ("x" * 30) } } }
   row["an Array that doubles", :MemoryError, memory_words, small] { [1].then { |all| loop { all.concat(all) } } }
   row["a thread that wants memory", :MemoryError, memory_words, small] do
     Thread.new do
@@ -157,10 +171,13 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
     Causes.exhaust(4096) && Causes.fill
   end
   row["mmap by native code, then Ruby", :MemoryError, memory_words, small] do
-    mapped = [0] # read-write, private, anonymous
-    mapped << Causes.call("mmap", %i[VOIDP SIZE_T INT INT INT LONG], :VOIDP, nil, 1 << 20, 3, 0x22, -1, 0).to_i until
-      [mapped.last].pack("q").unpack1("q") == -1
-    Causes.fill
+    Causes.map_all(0) && Causes.fill
+  end
+  # Ruby 3.3 goes on like that by itself when there is no place for an object.
+  row["no memory left, and a sleep", :MemoryError, memory_words, full] { Causes.map_all(0) && sleep }
+  row["no memory left, and a loop", :MemoryError, memory_words, full] { Causes.map_all(0) && loop { nil } }
+  row["some memory left, and a sleep", :TimeoutError, /timeout of 2\.0 seconds\z/, full] do
+    Causes.map_all(2 << 20) && sleep
   end
   row["[FATAL] failed to allocate memory", :MemoryError, memory_words, small] do
     Causes.last_words("[FATAL] failed to allocate memory\n") && exit!(1)

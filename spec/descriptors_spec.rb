@@ -470,9 +470,6 @@ RSpec.describe AgentJail, "and what the parent has open", if: AgentJail::Platfor
 
     [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]].each do |numbers|
       it "that the caller has closed (#{numbers.join(", ")}) are not what the jail works with" do
-        if numbers.size == 3 && RUBY_VERSION >= "3.3"
-          skip "this Ruby's child now and then ends before its jail is closed (SetupError), and it is not known why"
-        end
         file = at("told")
         expect(fresh_ruby(closing + running, file, *numbers)).to be_success
         expect(File.read(file)).to eq("[true, \"\"]\nAgentJail::CrashError\nSIGSEGV\n")

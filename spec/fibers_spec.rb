@@ -151,19 +151,8 @@ RSpec.describe AgentJail, "in fibers of the async gem", if: defined?(Async) do
 
   # In a process of its own: the suite's has what other specs left, and loses it when the garbage is collected.
   it "leaves neither child nor descriptor behind", :bare do
-    ruby = fresh_ruby(<<~'RUBY')
+    ruby = fresh_ruby(FreshRuby::CHILDREN + <<~'RUBY')
       require "async"
-
-      # Children that this process has, dead or alive.
-      def children
-        File.read("/proc/self/task/#{Process.pid}/children").split.map(&:to_i)
-      rescue Errno::ENOENT # a kernel without it
-        Dir.glob("/proc/[0-9]*/stat").filter_map do |path|
-          File.read(path).then { |stat| stat.to_i if stat[/\) . (\d+)/, 1].to_i == Process.pid }
-        rescue SystemCallError
-          nil
-        end
-      end
 
       def jailed(**options, &block)
         AgentJail.run(**options, &block)

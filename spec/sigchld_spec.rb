@@ -109,11 +109,10 @@ RSpec.describe AgentJail, "where somebody else reaps children", if: AgentJail::P
 
     # A child that is slow to be taken down is reaped behind.
     it "by waiting for any, who gets it and nothing of a jail that is over a moment ago" do
-      ruby = fresh_ruby(<<~RUBY)
-        def children = Dir["/proc/self/task/*/children"].flat_map { |file| File.read(file).split }
+      ruby = fresh_ruby(FreshRuby::CHILDREN + <<~RUBY)
         pid = fork { exit!(7) }
         20.times { AgentJail.run(timeout: 30) { 1 } }
-        500.times { children == [pid.to_s] ? break : sleep(0.02) }
+        500.times { children == [pid] ? break : sleep(0.02) }
         waited, status = Process.wait2(-1)
         p waited == pid, status.exitstatus, (Process.wait(-1) rescue $!.class)
       RUBY

@@ -31,10 +31,9 @@ const char *confine_unblock_signals(struct jail *jail)
 const char *confine_enter_relays(struct jail *jail)
 {
     const struct relay *error = &jail->relays[jail->one_output ? 0 : 1];
-    int null = jail->descriptors.null;
-    const char *failed = relay_enter(&jail->relays[0], STDOUT_FILENO, null);
+    const char *failed = relay_enter(&jail->relays[0], STDOUT_FILENO);
 
-    return failed != NULL ? failed : relay_enter(error, STDERR_FILENO, null);
+    return failed != NULL ? failed : relay_enter(error, STDERR_FILENO);
 }
 
 const char *confine_deaden_descriptors(struct jail *jail)

@@ -45,32 +45,26 @@ void descriptors_close(int *fd)
     errno = error;
 }
 
-int descriptors_lift(int fd)
+/* The kernel gives the lowest number that is free, so that nothing can be overwritten that came there meanwhile. */
+const char *descriptors_open_null(int *null)
 {
-    int lifted;
-
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    lifted = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    descriptors_close(&fd);
-    return lifted;
+    do {
+        *null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (*null < 0)
+            return "open";
+    } while (*null <= STDERR_FILENO && fcntl(*null, F_SETFD, 0) == 0);
+    return *null > STDERR_FILENO ? NULL : "fcntl(F_SETFD)";
 }
 
 const char *descriptors_pipe(int ends[2])
 {
-    const char *failed = NULL;
-
     if (pipe2(ends, O_CLOEXEC) != 0)
         return "pipe2";
-    if ((ends[0] = descriptors_lift(ends[0])) < 0 || (ends[1] = descriptors_lift(ends[1])) < 0)
-        failed = "fcntl(F_DUPFD)";
-    else if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
-        failed = "fcntl(O_NONBLOCK)";
-    if (failed != NULL) {
-        descriptors_close(&ends[0]);
-        descriptors_close(&ends[1]);
-    }
-    return failed;
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
+        return NULL;
+    descriptors_close(&ends[0]);
+    descriptors_close(&ends[1]);
+    return "fcntl(O_NONBLOCK)";
 }
 
 /* Where a list is being made: numbers come in order. */

@@ -29,7 +29,7 @@ static bool has_pidfd(void)
 
 static bool has_address_space(void)
 {
-    return proc_address_space() != 0;
+    return proc_address_space(getpid()) != 0;
 }
 
 static bool has_tools(void)

@@ -137,7 +137,7 @@ long process_rss_kb(long ru_maxrss);
 uint64_t process_footprint(pid_t pid);
 uint64_t process_group_footprint(pid_t group);
 
-/* ---- proc.c, proc_darwin.c: what the system tells of this process, asked without malloc or stdio ---- */
+/* ---- proc.c, proc_darwin.c: what the system tells of this process, asked without malloc or streams ---- */
 
 /* Calls `visit` for each entry of an open directory that is a number (/proc/self/fd, /proc/self/task) until it says
  * false. The directory's own descriptor is among those of /proc/self/fd. */
@@ -149,8 +149,8 @@ const char *proc_each_descriptor(bool (*visit)(int number, void *argument), void
                                  bool *told);
 /* child: closes the descriptors from `first` to `last`; false when it cannot be done at once. */
 bool proc_close_range(int first, int last);
-/* Bytes of address space this process has; 0 when it cannot be known. */
-uint64_t proc_address_space(void);
+/* Bytes of address space that a process has; 0 when it cannot be known. */
+uint64_t proc_address_space(pid_t pid);
 
 /* Where the environment that the process was started with lies in its memory; false when it cannot be known. */
 bool proc_environment(char **start, char **end);
@@ -188,15 +188,16 @@ struct descriptors {
 };
 
 /*
- * parent: a descriptor that was just opened, with a number that is not one of the standard streams'. Where the caller has
- * closed one of those, it would be taken for it in the child. -1 stays -1; on failure it is closed.
+ * parent: /dev/null, opened read-only. So is each standard stream from then on that the caller has closed: what the jail
+ * works with would be taken for it in the child, and a runtime that opens anew what it needs after a fork would get its
+ * number, to be broken by what the block prints.
  */
-int descriptors_lift(int fd);
+const char *descriptors_open_null(int *null);
 
 /* Closes what is open, makes it -1, and leaves errno alone. */
 void descriptors_close(int *fd);
 
-/* parent: a pipe, both ends lifted, whose reading end does not wait. */
+/* parent: a pipe whose reading end does not wait. */
 const char *descriptors_pipe(int ends[2]);
 
 /* parent: fills in what is open. */
@@ -300,7 +301,6 @@ struct relay {
     int child;     /* what the child prints to, until the fork, or -1: to what it inherited */
     int own;       /* `to` where it was opened here, or -1 */
     uint64_t room; /* bytes that may still come */
-    bool closed;   /* `to` is: what the block opens must not get its number */
     bool socket;   /* what `to` is */
     bool full;     /* `to` takes no more for now */
     size_t at, filled;
@@ -311,8 +311,8 @@ struct relay {
 const char *relay_open(struct relay *relay, int fd, uint64_t room);
 /* parent: true when both are the same thing; then one relay keeps the order of what is printed. */
 bool relay_is_same(int fd, int other);
-/* child: puts what it prints to in the output's place, or `null` where that is closed. */
-const char *relay_enter(const struct relay *relay, int fd, int null);
+/* child: puts what it prints to in the output's place. */
+const char *relay_enter(const struct relay *relay, int fd);
 /* parent, after the fork. */
 void relay_forked(struct relay *relay);
 /* parent: writes on what is there; waits for nothing. */

@@ -136,7 +136,6 @@ const char *landlock_create(struct landlock *landlock, bool network)
         attributes.scoped = 0; /* vendor kernels say ABI 6 and lack the scopes */
         landlock->fd = create_ruleset(&attributes, attributes_size(landlock->abi), 0);
     }
-    landlock->fd = descriptors_lift(landlock->fd);
     landlock->handled = attributes.handled_fs;
     landlock->signals = (attributes.scoped & SCOPE_SIGNAL) != 0;
     return landlock->fd < 0 ? "landlock_create_ruleset" : NULL;

@@ -1,9 +1,10 @@
 /*
- * proc.c - what /proc tells, read without malloc or stdio.
+ * proc.c - what /proc tells, read without malloc or streams.
  */
 #include "jail.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -87,11 +88,12 @@ static bool read_text(const char *path, char *text, size_t size)
     return true;
 }
 
-uint64_t proc_address_space(void)
+uint64_t proc_address_space(pid_t pid)
 {
-    char text[64];
+    char path[32], text[64];
 
-    if (!read_text("/proc/self/statm", text, sizeof(text)))
+    (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    if (!read_text(path, text, sizeof(text)))
         return 0;
     return strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -31,7 +31,7 @@ static int open_again(int fd)
     char path[32];
 
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return descriptors_lift(open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
 /* The terminal may be another user's, who lets nobody open it: then the block has it as it is. */
@@ -50,9 +50,8 @@ const char *relay_open(struct relay *relay, int fd, uint64_t room)
     int ends[2];
 
     *relay = (struct relay){.to = fd, .from = -1, .child = -1, .own = -1, .room = room};
-    relay->closed = fstat(fd, &status) != 0;
-    if (relay->closed)
-        return NULL;
+    if (fstat(fd, &status) != 0)
+        return "fstat(output)";
     if (S_ISCHR(status.st_mode))
         return isatty(fd) ? open_terminal(relay) : NULL;
     failed = descriptors_pipe(ends);
@@ -76,11 +75,9 @@ bool relay_is_same(int fd, int other)
            one.st_ino == two.st_ino;
 }
 
-const char *relay_enter(const struct relay *relay, int fd, int null)
+const char *relay_enter(const struct relay *relay, int fd)
 {
-    int output = relay->closed ? null : relay->child;
-
-    return output >= 0 && dup3(output, fd, 0) != fd ? "dup3(output)" : NULL;
+    return relay->child >= 0 && dup3(relay->child, fd, 0) != fd ? "dup3(output)" : NULL;
 }
 
 void relay_forked(struct relay *relay)

@@ -20,7 +20,7 @@ const char *report_open(int *report)
 {
     char path[] = "/tmp/agent_jail.XXXXXX";
 
-    *report = descriptors_lift(mkstemp(path));
+    *report = mkstemp(path);
     if (*report < 0)
         return "mkstemp(/tmp)";
     if (unlink(path) != 0)

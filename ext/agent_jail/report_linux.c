@@ -36,7 +36,7 @@ static off_t length_allowed(void)
 /* Nor is it a program that could be run. */
 const char *report_open(int *report)
 {
-    *report = descriptors_lift(memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    *report = memfd_create("agent_jail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*report < 0)
         return "memfd_create";
     if (fchmod(*report, S_IRUSR | S_IWUSR) != 0)

@@ -69,6 +69,8 @@ void run_prepare_walls(struct run *run);
 void run_finish_walls(const struct run *run);
 /* After the limits' headroom is known. */
 void run_prepare_memory(struct run *run);
+/* Of a child that is still there: it could not have one object more. */
+bool run_memory_is_out(const struct run *run);
 /* What lib/ and the specs ask of the walls. */
 void run_define_walls(VALUE mNative);
 

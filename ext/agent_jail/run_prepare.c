@@ -34,6 +34,15 @@ static double cpu_timeout(const struct run *run)
 
 /* ---- prepare: everything that can be done before the fork ---- */
 
+/* The first that is opened. */
+static void prepare_null(struct run *run)
+{
+    const char *failed = descriptors_open_null(&run->jail.descriptors.null);
+
+    if (failed != NULL)
+        run_fail_call(failed, "/dev/null");
+}
+
 static void prepare_pipe(struct run *run)
 {
     const char *failed = descriptors_pipe(run->result);
@@ -47,7 +56,7 @@ static bool is_reserved(int fd)
     return rb_reserved_fd_p(fd) != 0;
 }
 
-/* Where the caller has closed an output, the runtime may have got its number: that is left alone. */
+/* Where the caller has closed an output, the runtime may have got its number before: that is left alone. */
 static void prepare_relay(struct run *run, int fd)
 {
     const char *failed = NULL;
@@ -76,9 +85,6 @@ static void prepare_descriptors(struct run *run)
     failed = report_open(&run->report);
     if (failed != NULL)
         run_fail_call(failed, "");
-    run->jail.descriptors.null = descriptors_lift(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (run->jail.descriptors.null < 0)
-        run_fail_call("open", "/dev/null");
     run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 5);
     run->keep[count++] = run->result[1];
     run->keep[count++] = run->report;
@@ -98,11 +104,15 @@ static void prepare_descriptors(struct run *run)
             run->keep[run->hooks.keep_count++] = run->jail.relays[i].child;
 }
 
+/* Seconds after the parent that the kernel ends a block for its CPU time: before it does, the parent sees what else has
+ * run out. */
+#define KERNEL_LATER 0.5
+
 static void prepare_limits(struct run *run)
 {
     struct limits *limits = &run->jail.limits;
 
-    limits->cpu_seconds = (uint64_t)ceil(cpu_timeout(run));
+    limits->cpu_seconds = (uint64_t)ceil(cpu_timeout(run) + KERNEL_LATER);
     limits->file_size = number_option(run, "max_file_mb");
     limits->open_files = (uint64_t)descriptors_limit(&run->jail.descriptors,
                                                      (int)number_option(run, "max_open_files"));
@@ -117,6 +127,7 @@ void run_prepare(struct run *run)
     run->max_result = number_option(run, "max_result_mb");
     run->jail.parent = getpid();
     run->jail.watched = run_is_open(run, "processes");
+    prepare_null(run);
     prepare_pipe(run);
     run_prepare_walls(run);
     prepare_relays(run);

@@ -182,6 +182,8 @@ static VALUE conclude_ended(struct run *run)
 
 static VALUE conclude_without_frame(struct run *run, enum supervise_event event)
 {
+    if ((event == SUPERVISE_WALL || event == SUPERVISE_CPU) && run_memory_is_out(run))
+        event = SUPERVISE_MEMORY;
     run_end_child(run);
     switch (event) {
     case SUPERVISE_WALL:

@@ -103,11 +103,27 @@ void run_prepare_walls(struct run *run)
 
 void run_prepare_memory(struct run *run)
 {
-    uint64_t inherited = proc_address_space();
+    uint64_t inherited = proc_address_space(getpid());
 
     if (inherited == 0)
         run_fail_call("read", "/proc/self/statm");
     run->jail.limits.address_space = inherited + run->jail.limits.headroom;
+}
+
+/* Less than that is left: an object more cannot be had. */
+#define LEAST (2 * (uint64_t)64 << 10) /* a page of Ruby's heap, and as much to align it */
+
+/*
+ * A block that has no memory left does not always come to say so: Ruby 3.3 runs in circles when it raises NoMemoryError
+ * for want of a place for an object, and every Ruby may collect garbage without end before it does.
+ */
+bool run_memory_is_out(const struct run *run)
+{
+    const struct limits *limits = &run->jail.limits;
+    uint64_t used = proc_address_space(run->child);
+    uint64_t least = limits->headroom / 2 < LEAST ? limits->headroom / 2 : LEAST;
+
+    return used != 0 && used + least > limits->address_space;
 }
 
 /* ---- what lib/ and the specs ask of them ---- */

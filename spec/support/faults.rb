@@ -2,6 +2,7 @@
 
 require "json"
 
+require_relative "fresh_ruby"
 require_relative "suite_directory"
 
 # Makes the calls of the extension fail, one at a time, without the kernel's help: a library loaded before libc, built
@@ -81,22 +82,13 @@ module Faults
   C
 
   # Ruby code: the methods of the program that the library is loaded into.
-  PRELUDE = <<~'RUBY'
+  PRELUDE = FreshRuby::CHILDREN + <<~RUBY
     require "fiddle"
     require "json"
     require "socket"
     LIBC = Fiddle.dlopen(nil)
     SET = Fiddle::Function.new(LIBC["fault_set"], [Fiddle::TYPE_VOIDP, Fiddle::TYPE_LONG, *[Fiddle::TYPE_INT] * 3], Fiddle::TYPE_VOID)
     HITS = Fiddle::Function.new(LIBC["fault_hits"], [], Fiddle::TYPE_INT)
-
-    def children
-      Dir.glob("/proc/[0-9]*/stat").filter_map do |path|
-        stat = File.read(path)
-        stat.to_i if stat[/\) . (\d+)/, 1].to_i == $$
-      rescue SystemCallError
-        nil
-      end
-    end
 
     # Whether the walls stand, as the block sees it. Anything but true is a door.
     WALLS = lambda do

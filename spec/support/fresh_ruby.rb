@@ -32,6 +32,18 @@ module FreshRuby
     exec(*ARGV)
   RUBY
 
+  # Code for a snippet: the numbers of the children that its process has, dead or alive.
+  CHILDREN = <<~'RUBY'
+    def children
+      Dir.glob("/proc/[0-9]*/stat").filter_map do |path|
+        stat = File.read(path)
+        stat.to_i if stat[/\) . (\d+)/, 1].to_i == Process.pid
+      rescue SystemCallError
+        nil
+      end
+    end
+  RUBY
+
   # @param code [String] the snippet; +args+ are its ARGV
   # @param env [Hash] on top of the suite's environment; nil takes a name out
   # @param stdin [String, IO, nil] what it reads

@@ -439,7 +439,7 @@ static void proc(void)
     int directory = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
     char *start, *end;
 
-    check(proc_address_space() > 4096, "/proc tells the address space");
+    check(proc_address_space(getpid()) > 4096, "/proc tells the address space");
     check(proc_each_number(directory, count_number, &count) == NULL && count >= 4,
           "/proc lists descriptors");
     if (emulated)

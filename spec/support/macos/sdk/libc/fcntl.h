@@ -16,7 +16,6 @@
 
 #define F_GETFD 1
 #define F_SETFD 2
-#define F_DUPFD_CLOEXEC 67
 #define F_GETFL 3
 #define F_SETFL 4
 #define FD_CLOEXEC 1
