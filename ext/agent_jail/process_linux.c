@@ -20,8 +20,10 @@
 #define SYS_pidfd_open 434
 #endif
 
-/* How long a process that has ended may take to be reaped by whoever reaps it, in milliseconds. */
+/* How long a process that has ended may take to be reaped by whoever reaps it, in milliseconds, and how often it is looked
+ * at until it is given up: on a busy machine who reaps waits for his turn. */
 #define HANG_UP_PATIENCE 100
+#define HANG_UP_LOOKS 20
 
 /* Where there are no process descriptors, the parent is looked for this often, in milliseconds. */
 #define WATCH_INTERVAL 50
@@ -125,25 +127,29 @@ void process_kill_tree(pid_t pid, int pidfd)
 }
 
 /*
- * A process that somebody else reaped: its descriptor still knows its status, since Linux 6.15, from the moment that the
- * descriptor hangs up.
+ * A process that somebody else reaped, or is about to: its descriptor still knows its status, since Linux 6.15, from the
+ * moment that the descriptor hangs up. A kernel that knows less refuses, and one that is asked in that very moment says ESRCH
+ * once.
  */
 void process_ask_status(int pidfd, struct process_end *end)
 {
     struct pollfd reaped = {.fd = pidfd, .events = 0};
-    struct pidfd_information information;
+    bool gone = false;
 
-    if (pidfd < 0)
-        return;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        information = (struct pidfd_information){.mask = PIDFD_INFORMATION_EXIT};
-        if (ioctl(pidfd, PIDFD_GET_INFORMATION, &information) == 0 &&
-            (information.mask & PIDFD_INFORMATION_EXIT)) {
+    for (int look = 0; pidfd >= 0 && look < HANG_UP_LOOKS; look++) {
+        struct pidfd_information information = {.mask = PIDFD_INFORMATION_EXIT};
+
+        if (ioctl(pidfd, PIDFD_GET_INFORMATION, &information) != 0) {
+            if (errno != ESRCH || gone)
+                return;
+            gone = true;
+            continue;
+        }
+        if (information.mask & PIDFD_INFORMATION_EXIT) {
             process_describe_status(end, information.exit_code);
             return;
         }
-        if (attempt == 0)
-            (void)poll(&reaped, 1, HANG_UP_PATIENCE);
+        (void)poll(&reaped, 1, HANG_UP_PATIENCE);
     }
 }
 
