@@ -26,6 +26,12 @@ void run_fail_call(const char *call, const char *subject)
         rb_funcall(run_constants.setup_error, rb_intern("preparing"), 2, what, INT2FIX(errno)));
 }
 
+void run_insist(const char *failed, const char *subject)
+{
+    if (failed != NULL)
+        run_fail_call(failed, subject);
+}
+
 /* ---- fork ---- */
 
 /* Asked in every fork of this process, also one by a thread that is not Ruby's. */
@@ -65,7 +71,6 @@ static void fork_child(struct run *run)
 static VALUE story(VALUE argument)
 {
     struct run *run = (struct run *)argument;
-    const char *failed;
 
     run_prepare(run);
     fork_child(run);
@@ -75,9 +80,7 @@ static VALUE story(VALUE argument)
     run->supervision.pid = run->child;
     run->supervision.pidfd = process_open(run->child);
     run_finish_walls(run);
-    failed = report_release(run->report);
-    if (failed != NULL)
-        run_fail_call(failed, "");
+    run_insist(report_release(run->report), "");
     return run_supervise(run);
 }
 
@@ -267,12 +270,9 @@ void Init_agent_jail_ext(void)
 {
     VALUE mAgentJail = rb_define_module("AgentJail");
     VALUE mNative = rb_define_module_under(mAgentJail, "Native");
-    const char *failed = process_install_fork_handlers(current_thread);
 
-    if (failed == NULL)
-        failed = crash_install();
-    if (failed != NULL)
-        run_fail_call(failed, "");
+    run_insist(process_install_fork_handlers(current_thread), "");
+    run_insist(crash_install(), "");
     look_up_constants(mAgentJail);
     rb_define_singleton_method(mNative, "run", native_run, 2);
     rb_define_singleton_method(mNative, "refusal", native_refusal, 3);

@@ -53,6 +53,8 @@ extern struct run_constants {
 
 /* Raises a SetupError of errno, naming the call and what it was about: nothing has been forked. */
 void run_fail_call(const char *call, const char *subject) __attribute__((noreturn));
+/* The same of a call that failed, unless `failed` is NULL. */
+void run_insist(const char *failed, const char *subject);
 
 /* ---- run_prepare.c: everything that can be done before the fork ---- */
 

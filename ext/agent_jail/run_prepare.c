@@ -3,8 +3,6 @@
  */
 #include "run.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -34,23 +32,6 @@ static double cpu_timeout(const struct run *run)
 
 /* ---- prepare: everything that can be done before the fork ---- */
 
-/* The first that is opened. */
-static void prepare_null(struct run *run)
-{
-    const char *failed = descriptors_open_null(&run->jail.descriptors.null);
-
-    if (failed != NULL)
-        run_fail_call(failed, "/dev/null");
-}
-
-static void prepare_pipe(struct run *run)
-{
-    const char *failed = descriptors_pipe(run->result);
-
-    if (failed != NULL)
-        run_fail_call(failed, "");
-}
-
 static bool is_reserved(int fd)
 {
     return rb_reserved_fd_p(fd) != 0;
@@ -59,12 +40,9 @@ static bool is_reserved(int fd)
 /* Where the caller has closed an output, the runtime may have got its number before: that is left alone. */
 static void prepare_relay(struct run *run, int fd)
 {
-    const char *failed = NULL;
-
     if (!is_reserved(fd))
-        failed = relay_open(&run->jail.relays[fd - 1], fd, number_option(run, "max_file_mb"));
-    if (failed != NULL)
-        run_fail_call(failed, "");
+        run_insist(relay_open(&run->jail.relays[fd - 1], fd, number_option(run, "max_file_mb")),
+                   "");
 }
 
 static void prepare_relays(struct run *run)
@@ -79,12 +57,9 @@ static void prepare_relays(struct run *run)
 static void prepare_descriptors(struct run *run)
 {
     VALUE inherit = run_option(run, "inherit");
-    const char *failed;
     size_t count = 0;
 
-    failed = report_open(&run->report);
-    if (failed != NULL)
-        run_fail_call(failed, "");
+    run_insist(report_open(&run->report), "");
     run->keep = ALLOC_N(int, (size_t)RARRAY_LEN(inherit) + 5);
     run->keep[count++] = run->result[1];
     run->keep[count++] = run->report;
@@ -95,9 +70,7 @@ static void prepare_descriptors(struct run *run)
     run->jail.descriptors.keep = run->keep;
     run->jail.descriptors.keep_count = count;
     run->jail.descriptors.reserved = is_reserved;
-    failed = descriptors_list(&run->jail.descriptors);
-    if (failed != NULL)
-        run_fail_call(failed, "");
+    run_insist(descriptors_list(&run->jail.descriptors), "");
     run->hooks = run->jail.descriptors;
     for (int i = 0; i < 2; i++) /* the child's standard output is put there after the hooks */
         if (run->jail.relays[i].child >= 0)
@@ -127,8 +100,9 @@ void run_prepare(struct run *run)
     run->max_result = number_option(run, "max_result_mb");
     run->jail.parent = getpid();
     run->jail.watched = run_is_open(run, "processes");
-    prepare_null(run);
-    prepare_pipe(run);
+    /* the first that is opened: it fills the standard streams */
+    run_insist(descriptors_open_null(&run->jail.descriptors.null), "/dev/null");
+    run_insist(descriptors_pipe(run->result), "");
     run_prepare_walls(run);
     prepare_relays(run);
     prepare_descriptors(run);

@@ -59,7 +59,6 @@ void run_prepare_walls(struct run *run)
         .network = run_is_open(run, "network"),
         .processes = run_is_open(run, "processes"),
     };
-    const char *failed;
 
     run->jail.seatbelt = seatbelt_create(&options);
     if (run->jail.seatbelt == NULL)
@@ -70,9 +69,7 @@ void run_prepare_walls(struct run *run)
         grant_named(run, "tmpdir", SEATBELT_READ | SEATBELT_WRITE);
     grant_named(run, "fs_allow", SEATBELT_READ | SEATBELT_WRITE);
     see_working_directory(run->jail.seatbelt);
-    failed = seatbelt_finish(run->jail.seatbelt);
-    if (failed != NULL)
-        run_fail_call(failed, "");
+    run_insist(seatbelt_finish(run->jail.seatbelt), "");
 }
 
 /* The profile was finished before the fork: it is text. */

@@ -48,10 +48,7 @@ void run_finish_walls(const struct run *run)
 
 static void prepare_landlock(struct run *run)
 {
-    const char *failed = landlock_create(&run->jail.landlock, run_is_open(run, "network"));
-
-    if (failed != NULL)
-        run_fail_call(failed, "");
+    run_insist(landlock_create(&run->jail.landlock, run_is_open(run, "network")), "");
     grant_named(run, "fs_allow", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE);
     if (run_is_open(run, "tmpdir"))
         grant_path(run, "tmpdir", run_option(run, "tmpdir"),
@@ -170,12 +167,10 @@ static VALUE native_filter(VALUE self, VALUE arch, VALUE network, VALUE processe
     struct seccomp_options options = {
         .network = RTEST(network), .processes = RTEST(processes), .scoped = RTEST(scoped)};
     struct seccomp_program program;
-    const char *failed = seccomp_build(&program, audit_arch_of(arch), &options);
     VALUE patches = rb_ary_new();
 
     (void)self;
-    if (failed != NULL)
-        run_fail_call(failed, "");
+    run_insist(seccomp_build(&program, audit_arch_of(arch), &options), "");
     for (int i = 0; i < program.patch_count; i++)
         rb_ary_push(patches, INT2FIX(program.patches[i]));
     return rb_assoc_new(rb_str_new((const char *)program.instructions,
