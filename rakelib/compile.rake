@@ -15,7 +15,7 @@ GATE_SOURCES = FileList["ext/agent_jail/{result,gate_*}.c"]
 STRICT_WARNINGS = %w[-Wall -Wextra -Wmissing-prototypes -Wconversion -Werror].freeze
 
 # The C files for Linux that know nothing of Ruby, but for crash.c, in whose stead some C libraries want crash_none.c.
-PLAIN_SOURCES = FileList["ext/agent_jail/*.c"].exclude(/darwin\.c\z/, /seatbelt\.c\z/, /crash(_none)?\.c\z/) do |path|
+PLAIN_SOURCES = FileList["ext/agent_jail/*.c"].exclude(/darwin\.c\z/, /_none\.c\z/, /(seatbelt|crash)\.c\z/) do |path|
   File.read(path).match?(/#include ("run\.h"|<ruby)/)
 end
 

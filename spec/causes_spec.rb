@@ -485,7 +485,23 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
         puts AgentJail.run(memory_mb: 256, timeout: 20) { codes.first(50).each { |code| eval(code) } && m7(1) }.size
       RUBY
 
-      expect(ruby).to have_attributes(stdout: "memory\nmemory\nmemory\n41\n", stderr: "")
+      # what Rust says goes to descriptor 2 by no stream of C's
+      expect(ruby).to have_attributes(stdout: "memory\nmemory\nmemory\n41\n",
+                                      stderr: /\A(memory allocation of \d+ bytes failed\n)*\z/)
+    end
+
+    it "is none of a library that aborts for want of memory, which is a MemoryError", :exact_memory do
+      full = lambda do
+        all = []
+        loop { all << ("x" * 100_000) }
+      rescue NoMemoryError
+        Causes.call("abort", [], :VOID)
+      end
+      twin = -> { Causes.call("abort", [], :VOID) }
+      told = [full, twin].map { |block| jailed(memory_mb: 64, timeout: 20, &block) }
+
+      expect(told).to match([an_instance_of(AgentJail::MemoryError),
+                             an_instance_of(AgentJail::CrashError).and(have_attributes(signal: "ABRT", report: nil))])
     end
   end
 end

@@ -243,6 +243,16 @@ RSpec.describe "the Seatbelt profile", if: Seatbelt.compiler? do
       expect { text([[root("by"), read]]) }.to raise_error(Errno::EINVAL)
     end
 
+    it "refuses a symlink where a directory itself is meant, as somebody may have put one in its place" do
+      File.symlink(directory("secret"), root("private"))
+
+      expect { text([[root("private"), write | Seatbelt::ITSELF]]) }.to raise_error(Errno::ENOTDIR)
+      expect { text([[file("plain"), write | Seatbelt::ITSELF]]) }.to raise_error(Errno::ENOTDIR)
+      [[root("private"), write], [directory("secret"), write | Seatbelt::ITSELF]].each do |grant|
+        expect(profile([grant]).allows?("file-write-create", path: root("secret", "x"))).to be(true)
+      end
+    end
+
     it "says that it is too much, instead of leaving a rule out" do
       path = directory("x" * 200)
       fits = text([[path, read]] * 500)

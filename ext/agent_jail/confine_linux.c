@@ -38,7 +38,7 @@ static const char *confine_thread(void *argument)
 static const char *grant_own_proc(struct jail *jail)
 {
     const char *failed =
-        landlock_grant(&jail->landlock, "/proc/self", LANDLOCK_READ | LANDLOCK_DIRECTORY);
+        landlock_grant(&jail->landlock, "/proc/self", GRANT_READ | GRANT_DIRECTORY);
 
     return failed != NULL && errno == ENOENT ? NULL : failed;
 }

@@ -17,12 +17,12 @@ target = ENV.fetch("AGENT_JAIL_TARGET", RUBY_PLATFORM)
 
 # Sources per platform are listed here, so that no file asks where it is.
 common = %w[agent_jail_ext confine descriptors frame gate_classes gate_cost gate_objects gate_plain gate_refusal
-            gate_symbols limits process relay report result run_child run_prepare run_supervise run_value supervise
-            tree]
-linux = %w[bpf capabilities confine_linux enforcement landlock mappings proc process_linux report_linux run_walls_linux
-           seccomp seccomp_checks syscalls threads]
-darwin = %w[confine_darwin crash_none darwin mappings_darwin proc_darwin process_darwin report_darwin run_walls_darwin
-            seatbelt threads_darwin]
+            gate_symbols limits process relay report result run_child run_prepare run_supervise run_value run_walls
+            supervise tree]
+linux = %w[bpf capabilities confine_linux enforcement exhaustion landlock mappings proc process_linux report_linux
+           run_walls_linux seccomp seccomp_checks syscalls threads]
+darwin = %w[confine_darwin crash_none darwin exhaustion_none mappings_darwin proc_darwin process_darwin report_darwin
+            run_walls_darwin seatbelt threads_darwin]
 
 if target.include?("darwin")
   sources = common + darwin

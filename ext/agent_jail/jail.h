@@ -67,6 +67,9 @@ const char *report_confined(int report);
 bool report_is_confined(int report);
 /* parent: how far it came. */
 enum report_stage report_read(int report, struct report_failure *failure);
+/* parent: the beginning of what the closed jail's runtime said when it crashed; 0 bytes: it did not. Written by the child,
+ * so it is not to be believed. */
+size_t report_crash(int report, char *text, size_t size);
 
 /* ---- process.c, process_linux.c, process_darwin.c: a child's identity, its end, and what it used ---- */
 
@@ -224,17 +227,20 @@ const char *capabilities_drop(void);
 /* True when they can be set here. */
 bool capabilities_available(void);
 
-/* ---- landlock.c: which paths may be used, and how ---- */
+/* ---- landlock.c on Linux, seatbelt.c on macOS: which paths may be used, and how ---- */
 
-enum landlock_access {
-    LANDLOCK_READ = 1 << 0,
-    LANDLOCK_WRITE = 1 << 1, /* read is not implied */
-    LANDLOCK_EXECUTE = 1 << 2,
-    LANDLOCK_DEVICE = 1 << 3, /* ioctl on a device */
-    LANDLOCK_FILE = 1 << 4,
-    LANDLOCK_DIRECTORY = 1 << 5,
-    LANDLOCK_ITSELF = 1 << 6, /* a directory, and no symlink to one */
+/* lib/agent_jail/system_paths.rb has these numbers too. */
+enum grant {
+    GRANT_READ = 1 << 0,
+    GRANT_WRITE = 1 << 1, /* read is not implied */
+    GRANT_EXECUTE = 1 << 2,
+    GRANT_DEVICE = 1 << 3,    /* ioctl on a device; on macOS who may write may do that */
+    GRANT_FILE = 1 << 4,      /* the caller has seen that it is no directory ... */
+    GRANT_DIRECTORY = 1 << 5, /* ... or that it is one */
+    GRANT_ITSELF = 1 << 6,    /* a directory, and no symlink to one */
 };
+
+/* ---- landlock.c ---- */
 
 #define LANDLOCK_ABI_NEWEST 10
 
@@ -249,20 +255,12 @@ struct landlock {
 int landlock_abi(void);
 /* parent: an empty ruleset with every right of the kernel's ABI in it. */
 const char *landlock_create(struct landlock *landlock, bool network);
-/* parent and child: grants `access` (enum landlock_access) beneath a path, or on a single file. With LANDLOCK_FILE the
- * caller has seen that it is no directory, with LANDLOCK_DIRECTORY that it is one. */
+/* parent and child: grants `access` (enum grant) beneath a path, or on a single file. */
 const char *landlock_grant(const struct landlock *landlock, const char *path, unsigned access);
 /* child, per thread: enforces the ruleset. Needs no_new_privs. */
 const char *landlock_enforce(const struct landlock *landlock);
 
 /* ---- seatbelt.c: what macOS lets the jail do, as the text of a profile ---- */
-
-/* The numbers of enum landlock_access. */
-enum seatbelt_access {
-    SEATBELT_READ = 1 << 0,
-    SEATBELT_WRITE = 1 << 1, /* read is not implied */
-    SEATBELT_EXECUTE = 1 << 2,
-};
 
 struct seatbelt_options {
     bool network;
@@ -281,7 +279,7 @@ struct seatbelt {
 
 /* parent: a profile that grants what every jail needs, and what the options open; to be freed. NULL: there is no memory. */
 struct seatbelt *seatbelt_create(const struct seatbelt_options *options);
-/* parent: grants `access` (enum seatbelt_access) to a file, or to a directory and all beneath it. EINVAL: the path holds a
+/* parent: grants `access` (enum grant) to a file, or to a directory and all beneath it. EINVAL: the path holds a
  * control character. */
 const char *seatbelt_grant(struct seatbelt *profile, const char *path, unsigned access);
 /* parent: the path may be looked at (stat), not read. */
@@ -361,12 +359,17 @@ const char *threads_apply(const char *(*apply)(void *), void *argument);
 
 /* parent, once. */
 const char *crash_install(void);
-/* child: from here on a crash report goes into the file (of report.c). `headroom`: as in struct limits. */
-void crash_capture(int file, uint64_t headroom);
+/* child: from here on a crash report goes into the file (of report.c). After exhaustion_watch. */
+void crash_capture(int file);
 /* child: writes what C's stderr was keeping back. */
 void crash_flush(void);
-/* parent: the report's beginning; 0 bytes: there was no crash. Written by the child, so it is not to be believed. */
-size_t crash_read(int file, char *text, size_t size);
+
+/* ---- exhaustion.c: whether a child that gives up had any memory left ---- */
+
+/* child: from here on an abort for want of memory is told in the file (of report.c). `headroom`: as in struct limits. */
+const char *exhaustion_watch(int file, uint64_t headroom);
+/* child: tells it there if memory is out, once. Async-signal-safe. */
+void exhaustion_tell(void);
 
 /* ---- frame.c: the channel between child and parent ---- */
 

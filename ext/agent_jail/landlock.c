@@ -68,17 +68,17 @@ static const uint64_t file_rights[LANDLOCK_ABI_NEWEST + 1] = {
 #define FS_ON_FILE                                                                                 \
     (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV | FS_RESOLVE_UNIX)
 
-/* What an access (enum landlock_access) means in rights. Device nodes are never made. */
+/* What an access (enum grant) means in rights. Device nodes are never made. */
 static const struct {
     unsigned access;
     uint64_t rights;
 } meanings[] = {
-    {LANDLOCK_READ, FS_READ_FILE | FS_READ_DIR},
-    {LANDLOCK_WRITE, FS_WRITE_FILE | FS_TRUNCATE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR |
-                         FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER |
-                         FS_RESOLVE_UNIX},
-    {LANDLOCK_EXECUTE, FS_EXECUTE},
-    {LANDLOCK_DEVICE, FS_IOCTL_DEV},
+    {GRANT_READ, FS_READ_FILE | FS_READ_DIR},
+    {GRANT_WRITE, FS_WRITE_FILE | FS_TRUNCATE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR |
+                      FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER |
+                      FS_RESOLVE_UNIX},
+    {GRANT_EXECUTE, FS_EXECUTE},
+    {GRANT_DEVICE, FS_IOCTL_DEV},
 };
 
 static int create_ruleset(const struct ruleset_attributes *attributes, size_t size, unsigned flags)
@@ -155,8 +155,8 @@ static bool is_file(int fd, unsigned access, bool *file)
 {
     struct stat status;
 
-    *file = (access & LANDLOCK_FILE) != 0;
-    if (access & (LANDLOCK_FILE | LANDLOCK_DIRECTORY))
+    *file = (access & GRANT_FILE) != 0;
+    if (access & (GRANT_FILE | GRANT_DIRECTORY))
         return true;
     if (fstat(fd, &status) != 0)
         return false;
@@ -178,15 +178,15 @@ static const char *grant_open(const struct landlock *landlock, int fd, unsigned 
         return NULL;
     if (syscall(SYS_landlock_add_rule, landlock->fd, RULE_PATH_BENEATH, &rule, 0) == 0)
         return NULL;
-    if (errno == EINVAL && (access & LANDLOCK_DIRECTORY)) /* the path has become a file since */
-        return grant_open(landlock, fd, (access & ~(unsigned)LANDLOCK_DIRECTORY) | LANDLOCK_FILE);
+    if (errno == EINVAL && (access & GRANT_DIRECTORY)) /* the path has become a file since */
+        return grant_open(landlock, fd, (access & ~(unsigned)GRANT_DIRECTORY) | GRANT_FILE);
     return "landlock_add_rule";
 }
 
 const char *landlock_grant(const struct landlock *landlock, const char *path, unsigned access)
 {
-    int fd = access & LANDLOCK_ITSELF ? open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY)
-                                      : open(path, O_PATH | O_CLOEXEC);
+    int fd = access & GRANT_ITSELF ? open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY)
+                                   : open(path, O_PATH | O_CLOEXEC);
     const char *failed;
     int error;
 

@@ -84,3 +84,13 @@ bool report_is_confined(int report)
 
     return seals >= 0 && (seals & CLOSED) != 0;
 }
+
+size_t report_crash(int report, char *text, size_t size)
+{
+    ssize_t got = pread(report, text, size, 0);
+    size_t length = got < 0 ? 0 : (size_t)got;
+
+    while (length > 0 && text[length - 1] == '\0') /* what nobody wrote */
+        length--;
+    return length;
+}

@@ -2,7 +2,7 @@
  * run.h - one run, for the files that know Ruby: its state, and what they offer each other.
  *
  * agent_jail_ext.c tells the story; run_prepare.c, run_child.c and run_supervise.c are its three acts; run_value.c is
- * how the block's value crosses; run_walls_linux.c and run_walls_darwin.c are what stands around it.
+ * how the block's value crosses; run_walls.c, with run_walls_linux.c or run_walls_darwin.c, is what stands around it.
  */
 #ifndef AGENT_JAIL_RUN_H
 #define AGENT_JAIL_RUN_H
@@ -63,8 +63,20 @@ VALUE run_option(const struct run *run, const char *name);
 bool run_is_open(const struct run *run, const char *door);
 void run_prepare(struct run *run);
 
+/* ---- run_walls.c: the paths of the options ---- */
+
+/* Grants what the caller named in an option; raises SystemCallError where that cannot be. What lies beneath another comes
+ * before it: on macOS the first is the one that stays where it is, and who may write above could move it. */
+void run_grant_named(const struct run *run, const char *name, unsigned access);
+/* Grants what Ruby needs, of which not every system has all. */
+void run_grant_system(const struct run *run);
+
 /* ---- run_walls_linux.c, run_walls_darwin.c: what closes the jail, from the options ---- */
 
+/* Grants `access` (enum grant). Returns the failed call's name with errno set, or NULL. */
+const char *run_grant(const struct run *run, const char *path, unsigned access);
+/* True where a grant for the system failed in a way that only leaves the path closed. */
+bool run_grant_is_spared(int error);
 void run_prepare_walls(struct run *run);
 /* After the fork: system paths are granted where they exist, while the child comes up, which waits for report_release
  * before it closes the jail. */

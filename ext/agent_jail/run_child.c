@@ -192,8 +192,9 @@ void run_child(struct run *run, int fork_state)
         fail_raised(run, "stopping the threads of a fork hook", state);
     report_await_release(run->report);
     insist(run, confine(&run->jail));
+    insist(run, exhaustion_watch(run->report, run->jail.limits.headroom));
     insist(run, report_confined(run->report));
-    crash_capture(run->report, run->jail.limits.headroom);
+    crash_capture(run->report);
     run_constants.jailed = true;
     run_block(run);
 }

@@ -161,7 +161,7 @@ void run_end_child(struct run *run)
 static VALUE crash_report(const struct run *run)
 {
     VALUE text = rb_str_buf_new(REPORT_LENGTH);
-    size_t length = crash_read(run->report, RSTRING_PTR(text), REPORT_LENGTH);
+    size_t length = report_crash(run->report, RSTRING_PTR(text), REPORT_LENGTH);
 
     rb_str_set_len(text, (long)length);
     return length == 0 ? Qnil : text;

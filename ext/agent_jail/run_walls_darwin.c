@@ -8,41 +8,16 @@
 #include <mach-o/dyld.h>
 #include <unistd.h>
 
-/* A path that the caller named must exist. What lies beneath another comes before it: a root stays where it is, but not
- * for who may write above it. */
-static void grant_named(const struct run *run, const char *name, unsigned access)
+const char *run_grant(const struct run *run, const char *path, unsigned access)
 {
-    VALUE paths = rb_funcall(rb_Array(run_option(run, name)), rb_intern("sort"), 0);
-
-    if (run_is_open(run, "processes"))
-        access |= SEATBELT_EXECUTE;
-    for (long i = RARRAY_LEN(paths) - 1; i >= 0; i--) {
-        VALUE path = RARRAY_AREF(paths, i);
-        const char *failed = seatbelt_grant(run->jail.seatbelt, StringValueCStr(path), access);
-
-        if (failed != NULL)
-            rb_syserr_fail_str(errno, rb_sprintf("%s: %" PRIsVALUE " (%s)", name, path, failed));
-    }
+    return seatbelt_grant(run->jail.seatbelt, path, access);
 }
 
 /* EINVAL: it cannot be named, so it is not granted. */
-static bool is_passed_over(int error)
+bool run_grant_is_spared(int error)
 {
     return error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP ||
            error == EINVAL;
-}
-
-static void grant_system(struct seatbelt *seatbelt, VALUE grants)
-{
-    for (long i = 0; i < RARRAY_LEN(grants); i++) {
-        VALUE grant = RARRAY_AREF(grants, i);
-        VALUE path = RARRAY_AREF(grant, 0);
-        const char *failed =
-            seatbelt_grant(seatbelt, StringValueCStr(path), NUM2UINT(RARRAY_AREF(grant, 1)));
-
-        if (failed != NULL && !is_passed_over(errno))
-            run_fail_call(failed, RSTRING_PTR(path));
-    }
 }
 
 static void see_working_directory(struct seatbelt *seatbelt)
@@ -63,11 +38,11 @@ void run_prepare_walls(struct run *run)
     run->jail.seatbelt = seatbelt_create(&options);
     if (run->jail.seatbelt == NULL)
         run_fail_call("malloc", "");
-    grant_system(run->jail.seatbelt, run->system_grants);
-    grant_named(run, "fs_read_allow", SEATBELT_READ);
+    run_grant_system(run);
+    run_grant_named(run, "fs_read_allow", GRANT_READ);
     if (run_is_open(run, "tmpdir"))
-        grant_named(run, "tmpdir", SEATBELT_READ | SEATBELT_WRITE);
-    grant_named(run, "fs_allow", SEATBELT_READ | SEATBELT_WRITE);
+        run_grant_named(run, "tmpdir", GRANT_READ | GRANT_WRITE | GRANT_ITSELF);
+    run_grant_named(run, "fs_allow", GRANT_READ | GRANT_WRITE);
     see_working_directory(run->jail.seatbelt);
     run_insist(seatbelt_finish(run->jail.seatbelt), "");
 }

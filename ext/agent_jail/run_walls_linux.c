@@ -8,52 +8,28 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A path that the caller named must exist. */
-static void grant_path(const struct run *run, const char *name, VALUE path, unsigned access)
+const char *run_grant(const struct run *run, const char *path, unsigned access)
 {
-    const char *failed;
-
-    if (run_is_open(run, "processes"))
-        access |= LANDLOCK_EXECUTE;
-    failed = landlock_grant(&run->jail.landlock, StringValueCStr(path), access);
-    if (failed != NULL)
-        rb_syserr_fail_str(errno, rb_sprintf("%s: %" PRIsVALUE " (%s)", name, path, failed));
+    return landlock_grant(&run->jail.landlock, path, access);
 }
 
-static void grant_named(const struct run *run, const char *name, unsigned access)
-{
-    VALUE paths = run_option(run, name);
-
-    for (long i = 0; i < RARRAY_LEN(paths); i++)
-        grant_path(run, name, RARRAY_AREF(paths, i), access);
-}
-
-static bool is_not_there(int error)
+bool run_grant_is_spared(int error)
 {
     return error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP;
 }
 
 void run_finish_walls(const struct run *run)
 {
-    for (long i = 0; i < RARRAY_LEN(run->system_grants); i++) {
-        VALUE grant = RARRAY_AREF(run->system_grants, i);
-        VALUE path = RARRAY_AREF(grant, 0);
-        const char *failed = landlock_grant(&run->jail.landlock, StringValueCStr(path),
-                                            NUM2UINT(RARRAY_AREF(grant, 1)));
-
-        if (failed != NULL && !is_not_there(errno))
-            run_fail_call(failed, RSTRING_PTR(path));
-    }
+    run_grant_system(run);
 }
 
 static void prepare_landlock(struct run *run)
 {
     run_insist(landlock_create(&run->jail.landlock, run_is_open(run, "network")), "");
-    grant_named(run, "fs_allow", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE);
+    run_grant_named(run, "fs_allow", GRANT_READ | GRANT_WRITE | GRANT_DEVICE);
     if (run_is_open(run, "tmpdir"))
-        grant_path(run, "tmpdir", run_option(run, "tmpdir"),
-                   LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_DEVICE | LANDLOCK_ITSELF);
-    grant_named(run, "fs_read_allow", LANDLOCK_READ);
+        run_grant_named(run, "tmpdir", GRANT_READ | GRANT_WRITE | GRANT_DEVICE | GRANT_ITSELF);
+    run_grant_named(run, "fs_read_allow", GRANT_READ);
 }
 
 /* One filter for each combination of what it depends on, built when it is first wanted. */

@@ -303,15 +303,15 @@ struct seatbelt *seatbelt_create(const struct seatbelt_options *options)
 static void put_operations(struct seatbelt *profile, unsigned access, const struct stat *status)
 {
     put(profile, "(allow");
-    if (access & SEATBELT_READ)
+    if (access & GRANT_READ)
         put(profile, " file-read*");
-    if (access & SEATBELT_WRITE)
+    if (access & GRANT_WRITE)
         put(profile, " file-write*");
-    if ((access & SEATBELT_WRITE) && S_ISCHR(status->st_mode))
+    if ((access & GRANT_WRITE) && S_ISCHR(status->st_mode))
         put(profile, " file-ioctl");
-    if ((access & SEATBELT_EXECUTE) || !(access & SEATBELT_WRITE))
+    if ((access & GRANT_EXECUTE) || !(access & GRANT_WRITE))
         put(profile, " file-map-executable");
-    if (access & SEATBELT_EXECUTE)
+    if (access & GRANT_EXECUTE)
         put(profile, " process-exec*");
 }
 
@@ -323,20 +323,33 @@ static void keep_root(struct seatbelt *profile, const char *root)
     put(profile, ")\n");
 }
 
+/* Before it was resolved it was this directory and is so after: nobody put a symlink in its place meanwhile. */
+static bool is_same_directory(const struct stat *before, const struct stat *after)
+{
+    return S_ISDIR(before->st_mode) && before->st_dev == after->st_dev &&
+           before->st_ino == after->st_ino;
+}
+
 const char *seatbelt_grant(struct seatbelt *profile, const char *path, unsigned access)
 {
     char real[PATH_MAX];
-    struct stat status;
-    const char *failed = resolve(profile, path, real);
+    struct stat before = {0}, status;
+    const char *failed;
 
+    (void)lstat(path, &before); /* where it is not there, resolve says so */
+    failed = resolve(profile, path, real);
     if (failed != NULL)
         return failed;
     if (stat(real, &status) != 0)
         return "stat";
+    if ((access & GRANT_ITSELF) && !is_same_directory(&before, &status)) {
+        errno = ENOTDIR;
+        return "lstat";
+    }
     put_operations(profile, access, &status);
     put_path(profile, S_ISDIR(status.st_mode) ? "subpath" : "literal", real, strlen(real));
     put(profile, ")\n");
-    if (access & SEATBELT_WRITE)
+    if (access & GRANT_WRITE)
         keep_root(profile, real);
     return NULL;
 }

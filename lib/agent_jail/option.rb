@@ -52,7 +52,7 @@ module AgentJail
       def environment(name, value)
         case value
         when :inherit then value
-        when Array then value.map { |item| variable_name(name, item) }.freeze
+        when Array then Array.new(value).map { |item| variable_name(name, item) }.freeze
         when Hash then value.to_h { |key, item| [variable_name(name, key), variable_value(name, item)] }.freeze
         else wrong(name, ":inherit, an Array of names, or a Hash", value)
         end
@@ -78,10 +78,10 @@ module AgentJail
         value.to_f
       end
 
-      # One item stands for an Array of it.
+      # One item stands for an Array of it. What a class of Array's says its items are is not asked.
       def list(name, value)
         case value
-        when Array then value
+        when Array then Array.new(value)
         when nil, Hash then wrong(name, "an Array", value)
         else [value]
         end

@@ -110,11 +110,12 @@ module AgentJail
       @options[:cpu_timeout] || @options[:timeout]
     end
 
-    # SIGXCPU comes at the soft limit, SIGKILL a second later for a block that would not hear.
+    # SIGXCPU comes at the soft limit, SIGKILL a second later for a block that would not hear. Anybody can send either. Where
+    # the usage is not known SIGXCPU is taken at its word.
     def cpu_used_up?
-      return true if @signal == SIGXCPU
+      return @signal == SIGXCPU if @usage.cpu.nil?
 
-      @signal == SIGKILL && !@usage.cpu.nil? && @usage.cpu >= cpu_timeout
+      [SIGXCPU, SIGKILL].include?(@signal) && @usage.cpu >= cpu_timeout
     end
 
     # The first line of a crash report, readable; nil where there is none.

@@ -10,6 +10,7 @@ module Seatbelt
   READ = 1
   WRITE = 2
   EXECUTE = 4
+  ITSELF = 64
 
   class << self
     # Where there is none, neither was the extension built here.

@@ -516,7 +516,7 @@ static int acts_in_jail(void *unused)
     jail.descriptors.null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     jail.descriptors.reserved = reserve_none;
     if (landlock_create(&jail.landlock, false) != NULL ||
-        landlock_grant(&jail.landlock, "/tmp", LANDLOCK_READ) != NULL)
+        landlock_grant(&jail.landlock, "/tmp", GRANT_READ) != NULL)
         return 1;
     options.scoped = jail.landlock.signals;
     if (seccomp_build(&program, 0, &options) != NULL)
