@@ -201,7 +201,7 @@ RSpec.describe AgentJail, "and the true cause", if: AgentJail::Platform.linux? d
   end
 
   # ---- an end by its own hand ----
-  %w[SEGV ABRT KILL TERM BUS FPE ILL].each do |name|
+  %w[SEGV ABRT KILL TERM BUS FPE ILL XCPU].each do |name|
     row["SIG#{name} by its own hand", :CrashError, killed[name], signal: name, exit_status: nil,
                                                                  original_class: "SignalException", original_message: "SIG#{name}"] do
       Process.kill(

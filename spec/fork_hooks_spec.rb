@@ -48,6 +48,27 @@ RSpec.describe AgentJail, "in an application with fork hooks", if: AgentJail::Pl
     %w[jail fork].map { |how| yield(how) }
   end
 
+  describe "that change how much memory the parent has" do
+    hook = <<~RUBY
+      require "fiddle"
+      MAP, UNMAP = [["mmap", [1, -5, 4, 4, 4, 5], 1], ["munmap", [1, -5], 4]].map do |name, types, result|
+        Fiddle::Function.new(Fiddle::Handle::DEFAULT[name], types, result)
+      end
+      def reserve = MAP.call(nil, 300 << 20, 0, 0x22, -1, 0)
+    RUBY
+    before_fork = ->(act) { "Process.singleton_class.prepend(Module.new { def _fork = (#{act}) && super })" }
+
+    it "leave the block no more than memory_mb, and no less" do
+      less = "#{hook}\nHELD = reserve\n#{before_fork["UNMAP.call(HELD, 300 << 20).zero?"]}"
+      more = "#{hook}\n#{before_fork["reserve.to_i.positive?"]}"
+      told = [less, more].product([200, 8]).map do |setup, size|
+        around_fork("('x' * (#{size} << 20)).size >> 20", "jail", setup, options: "memory_mb: 64").stdout[/\A\S+ ?\d*/]
+      end
+
+      expect(told).to match([/\AAgentJail::MemoryError/, "value 8"] * 2)
+    end
+  end
+
   describe "that start a thread in the child" do
     it "runs nothing for the block outside the jail" do
       setup = "JOBS = Queue.new\n#{hooked(in_child: "Thread.new { loop { JOBS.pop.call } }")}"

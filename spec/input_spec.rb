@@ -75,6 +75,15 @@ RSpec.describe AgentJail, "given input that is not sound" do
     "#{e.class}: #{e.message}"
   end
 
+  it "takes a class of Array's for the items it has, whatever it says of them" do
+    lying = Class.new(Array) { %i[map each to_a to_ary].each { |name| define_method(name) { |*| 42 } } }
+    file = at("file")
+    granted = { fs_allow: lying.new([dir]), fs_read_allow: lying.new([dir]), inherit: lying.new([$stderr]),
+                permitted_classes: lying.new([Range]), env: lying.new(["PATH"]) }
+
+    expect(described_class.run(**granted) { File.write(file, "x") }).to eq(1)
+  end
+
   { TypeError => wrong_type, ArgumentError => wrong_value }.each do |error, table|
     table.each do |option, values|
       it "raises #{error} naming #{option} and forks nothing", :ill_typed do

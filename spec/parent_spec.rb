@@ -575,3 +575,32 @@ RSpec.describe AgentJail, "and the process that calls it", if: AgentJail::Platfo
     end
   end
 end
+
+# What the block prints comes out of the parent, whose own write could end it.
+RSpec.describe AgentJail, "whose block prints where the parent could come to harm", if: AgentJail::Platform.linux? do
+  include_context "with a directory"
+
+  # In a process that +setup+ exposes: how it ends when it runs the block itself, a fork of it, and a jail.
+  def ends(setup, block)
+    fresh_ruby(<<~RUBY, dir).stderr.split
+      act = -> { #{block} }
+      ways = [act, -> { Process.wait(fork(&act)) }, -> { AgentJail.run(timeout: 20, &act) rescue warn(p($!)) }]
+      ways.each do |way|
+        Process.wait(fork { #{setup}; way.call; exit!(true) })
+        $stderr.puts($?.signaled? ? Signal.signame($?.termsig) : $?.exitstatus)
+      end
+    RUBY
+  end
+
+  it "leaves it alive when a file has no more room" do
+    setup = 'Process.setrlimit(:FSIZE, 1 << 20) && $stdout.reopen(ARGV.first + "/out", "w")'
+
+    expect(ends(setup, '100.times { $stdout.syswrite("x" * 32_768) }')).to eq(%w[XFSZ 0 0])
+  end
+
+  it "leaves it alive when nobody reads any more" do
+    setup = 'trap("PIPE", "SYSTEM_DEFAULT"); IO.pipe.then { |r, w| $stdout.reopen(w) && [r, w].each(&:close) }'
+
+    expect(ends(setup, '$stdout.syswrite("x") rescue nil')).to eq(%w[PIPE 0 0])
+  end
+end

@@ -43,6 +43,18 @@ static const char *grant_own_proc(struct jail *jail)
     return failed != NULL && errno == ENOENT ? NULL : failed;
 }
 
+/* As late as can be: another thread of the parent's may map and unmap until the fork, and fork hooks after it. */
+static const char *measure_memory(struct jail *jail)
+{
+    struct limits *limits = &jail->limits;
+    uint64_t inherited = limits->headroom == 0 ? 0 : proc_address_space(getpid());
+
+    if (limits->headroom != 0 && inherited == 0)
+        return "read(/proc/self/statm)";
+    limits->address_space = inherited + limits->headroom;
+    return NULL;
+}
+
 static const char *confine_threads(struct jail *jail)
 {
     const char *failed = confine_thread(jail);
@@ -64,10 +76,17 @@ static const char *filter_calls(struct jail *jail)
 }
 
 confine_step *const confine_steps[] = {
-    confine_check_parent, confine_unblock_signals,
-    confine_enter_relays, confine_deaden_descriptors,
-    leave_watch,          privatise_mappings,
-    grant_own_proc,       confine_apply_limits,
-    confine_threads,      close_tools,
-    filter_calls,         NULL,
+    confine_check_parent,
+    confine_unblock_signals,
+    confine_enter_relays,
+    confine_deaden_descriptors,
+    leave_watch,
+    privatise_mappings,
+    grant_own_proc,
+    measure_memory,
+    confine_apply_limits,
+    confine_threads,
+    close_tools,
+    filter_calls,
+    NULL,
 };

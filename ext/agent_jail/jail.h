@@ -169,7 +169,7 @@ const char *tree_remove(const char *path);
 /* ---- limits.c: resource limits ---- */
 
 struct limits {
-    uint64_t address_space; /* bytes, what was inherited included */
+    uint64_t address_space; /* bytes, what was inherited included: the child's to know */
     uint64_t headroom;      /* bytes of these that were not inherited */
     uint64_t cpu_seconds;   /* whole seconds; the parent enforces the fraction */
     uint64_t file_size;     /* bytes */
@@ -300,6 +300,7 @@ struct relay {
     int own;       /* `to` where it was opened here, or -1 */
     uint64_t room; /* bytes that may still come */
     bool socket;   /* what `to` is */
+    bool waits;    /* it is a pipe, and not to be had without waiting */
     bool full;     /* `to` takes no more for now */
     size_t at, filled;
     char buffer[PIPE_BUF]; /* what a pipe that is ready takes at once */

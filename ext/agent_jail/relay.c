@@ -17,9 +17,12 @@
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* Pieces in one go: all that a pipe holds. A block that prints without end must not keep the parent from its clock. */
@@ -62,6 +65,7 @@ const char *relay_open(struct relay *relay, int fd, uint64_t room)
     relay->socket = S_ISSOCK(status.st_mode);
     if (S_ISFIFO(status.st_mode))
         relay->own = open_again(fd);
+    relay->waits = S_ISFIFO(status.st_mode) && relay->own < 0;
     if (relay->own >= 0)
         relay->to = relay->own;
     return NULL;
@@ -99,13 +103,59 @@ static bool is_ready(const struct relay *relay, double deadline)
     return ready > 0;
 }
 
+/* Somebody else may have filled a pipe since it was ready. Where it cannot be opened again, the kernel is asked not to
+ * wait, this once; one before 6.4 knows that of no pipe. */
+static ssize_t write_without_waiting(int fd, const char *bytes, size_t size)
+{
+#ifdef RWF_NOWAIT
+    struct iovec all = {.iov_base = (char *)bytes, .iov_len = size};
+    ssize_t written = pwritev2(fd, &all, 1, -1, RWF_NOWAIT);
+
+    if (written >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+        return written;
+#endif
+    return write(fd, bytes, size);
+}
+
 static ssize_t write_some(const struct relay *relay)
 {
     const char *bytes = relay->buffer + relay->at;
     size_t size = relay->filled - relay->at;
 
-    return relay->socket ? send(relay->to, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL)
-                         : write(relay->to, bytes, size);
+    if (relay->socket)
+        return send(relay->to, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return relay->waits ? write_without_waiting(relay->to, bytes, size)
+                        : write(relay->to, bytes, size);
+}
+
+/* A signal that a write of this thread raised, and that is blocked in it. */
+static void take_back(int signal)
+{
+    sigset_t one, pending;
+    int taken;
+
+    if (sigemptyset(&one) == 0 && sigaddset(&one, signal) == 0 && sigpending(&pending) == 0 &&
+        sigismember(&pending, signal) == 1)
+        (void)sigwait(&one, &taken);
+}
+
+/* What nobody reads any more, or a file has no room for, would end the parent: that is the block's, and not its. */
+static ssize_t write_without_signals(const struct relay *relay)
+{
+    sigset_t deadly, before;
+    ssize_t written;
+    int error;
+
+    if (sigemptyset(&deadly) != 0 || sigaddset(&deadly, SIGPIPE) != 0 ||
+        sigaddset(&deadly, SIGXFSZ) != 0 || pthread_sigmask(SIG_BLOCK, &deadly, &before) != 0)
+        return -1;
+    written = write_some(relay);
+    error = errno;
+    if (written < 0 && (error == EPIPE || error == EFBIG))
+        take_back(error == EPIPE ? SIGPIPE : SIGXFSZ);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return written;
 }
 
 /* False: the output takes no more for now. What it refuses for good is lost, as if the block had written it itself. */
@@ -116,7 +166,7 @@ static bool empty(struct relay *relay, double deadline)
 
         if (!is_ready(relay, deadline))
             return false;
-        written = write_some(relay);
+        written = write_without_signals(relay);
         if (written < 0 && (errno == EAGAIN || errno == EINTR))
             return false;
         relay->at = written < 0 ? relay->filled : relay->at + (size_t)written;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 const char *run_grant(const struct run *run, const char *path, unsigned access)
@@ -74,13 +75,10 @@ void run_prepare_walls(struct run *run)
     prepare_filter(run);
 }
 
+/* The child measures what it inherited. */
 void run_prepare_memory(struct run *run)
 {
-    uint64_t inherited = proc_address_space(getpid());
-
-    if (inherited == 0)
-        run_fail_call("read", "/proc/self/statm");
-    run->jail.limits.address_space = inherited + run->jail.limits.headroom;
+    (void)run;
 }
 
 /* Less than that is left: an object more cannot be had. */
@@ -95,8 +93,11 @@ bool run_memory_is_out(const struct run *run)
     const struct limits *limits = &run->jail.limits;
     uint64_t used = proc_address_space(run->child);
     uint64_t least = limits->headroom / 2 < LEAST ? limits->headroom / 2 : LEAST;
+    struct rlimit limit;
 
-    return used != 0 && used + least > limits->address_space;
+    if (used == 0 || prlimit(run->child, RLIMIT_AS, NULL, &limit) != 0)
+        return false;
+    return limit.rlim_cur != RLIM_INFINITY && used + least > limit.rlim_cur;
 }
 
 /* ---- what lib/ and the specs ask of them ---- */

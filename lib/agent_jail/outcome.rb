@@ -110,8 +110,8 @@ module AgentJail
       @options[:cpu_timeout] || @options[:timeout]
     end
 
-    # SIGXCPU comes at the soft limit, SIGKILL a second later for a block that would not hear. Anybody can send either. Where
-    # the usage is not known SIGXCPU is taken at its word.
+    # SIGXCPU comes at the soft limit, SIGKILL a second later for a block that would not hear. Anybody can send either.
+    # Where the usage is not known SIGXCPU is taken at its word.
     def cpu_used_up?
       return @signal == SIGXCPU if @usage.cpu.nil?
 
