@@ -10,6 +10,8 @@ int *__error(void);
 #define EINTR 4
 #define EIO 5
 #define E2BIG 7
+#define EPIPE 32
+#define EFBIG 27
 #define EBADF 9
 #define ECHILD 10
 #define ENOMEM 12

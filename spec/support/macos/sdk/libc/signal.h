@@ -11,6 +11,7 @@
 #define SIGXFSZ 25
 #define SIGVTALRM 26
 
+#define SIG_BLOCK 1
 #define SIG_SETMASK 3
 
 typedef uint32_t sigset_t;
@@ -47,8 +48,13 @@ struct sigaction {
 
 int kill(pid_t pid, int signal);
 int sigaction(int signal, const struct sigaction *action, struct sigaction *before);
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
+int sigaddset(sigset_t *set, int signal);
 int sigemptyset(sigset_t *set);
 int sigfillset(sigset_t *set);
+int sigismember(const sigset_t *set, int signal);
+int sigpending(sigset_t *set);
+int sigwait(const sigset_t *set, int *signal);
 void (*signal(int signal, void (*handler)(int)))(int);
 int sigprocmask(int how, const sigset_t *set, sigset_t *before);
 
